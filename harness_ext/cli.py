@@ -1,0 +1,76 @@
+"""The command `taskvec`: what lm-eval has no verb for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness_ext import __version__
+from harness_ext.errors import UsageError
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand: its module has ``main(argv) -> int``, imported only when it is called."""
+
+    name: str
+    summary: str
+    module: str
+
+
+COMMANDS = (
+    Command(
+        "run",
+        "evaluate a model: takes lm_eval's own arguments, checks them before the model loads",
+        "harness_ext.commands.run",
+    ),
+    Command(
+        "models",
+        "list the packaged models, or fetch one again",
+        "harness_ext.commands.models",
+    ),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return the exit status.
+
+    A user's mistake (:class:`UsageError`) is one line on stderr and status 2, an interruption
+    status 130; any other exception is let through with its traceback.
+    """
+    args = _parser().parse_args(argv)
+    command = next(command for command in COMMANDS if command.name == args.command)
+    try:
+        status: int = importlib.import_module(command.module).main(args.arguments)
+    except UsageError as error:
+        print(f"taskvec: error: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    width = max(len(command.name) for command in COMMANDS)
+    commands = "\n".join(f"  {c.name:<{width}}  {c.summary}" for c in COMMANDS)
+    parser = argparse.ArgumentParser(
+        prog="taskvec",
+        description="Task-vector steering inside lm-evaluation-harness.",
+        epilog=f"commands:\n{commands}\n\n`taskvec COMMAND --help` shows a command's arguments.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"taskvec {__version__}")
+    parser.add_argument(
+        "command",
+        metavar="COMMAND",
+        choices=[command.name for command in COMMANDS],
+        help="one of the commands below",
+    )
+    parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its arguments")
+    return parser

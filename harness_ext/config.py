@@ -1,0 +1,196 @@
+"""The steering arguments of `taskvec-hf`: names, meanings, defaults, and their checks.
+
+Nothing heavy is imported, so that arguments can be checked before a model is loaded.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from harness_ext.errors import UsageError
+
+METHODS = ("none", "tv")
+Mode = Literal["replace", "add"]
+AUTO: Literal["auto"] = "auto"
+Auto = Literal["auto"]
+
+
+def _argument(default: Any, accepted: str, help: str) -> Any:
+    return field(default=default, metadata={"accepted": accepted, "help": help})
+
+
+@dataclass(frozen=True)
+class SteeringConfig:
+    """What to inject, where, and on which draws: one checked set of steering arguments.
+
+    Built by :func:`parse_model_args`; every field is one `--model_args` name.
+    """
+
+    method: str = _argument(
+        "tv",
+        "`none`, `tv`",
+        "`none` runs the model unsteered (then it equals stock `hf`); `tv` injects a task vector: "
+        "the state at the last cue of a prompt with demonstrations.",
+    )
+    layer: int | Auto = _argument(
+        AUTO,
+        "`auto` or a layer index, from 0",
+        "Layer after which the vector is read and injected; `auto` takes the one with the best "
+        "development accuracy, task by task.",
+    )
+    mode: Mode = _argument(
+        "replace",
+        "`replace`, `add`",
+        "`replace` puts the vector in the place of the state; `add` adds strength · vector to it.",
+    )
+    strength: float | Auto = _argument(
+        AUTO,
+        "`auto` or a number",
+        "Factor on an added vector (`mode=add` only); `auto` takes the best on the development "
+        "episodes out of 0.5, 1, 2 and 4.",
+    )
+    demos: int = _argument(10, "a whole number ≥ 1", "Demonstrations in an extraction prompt.")
+    queries: int = _argument(
+        1, "a whole number ≥ 1", "Dummy queries that one extraction is averaged over."
+    )
+    average: int = _argument(
+        0,
+        "a whole number ≥ 0",
+        "0: every tested query gets a vector from a prompt of its own, as in the paper. N > 0: "
+        "one reusable vector per task, the mean over N episodes (much faster).",
+    )
+    dev: int = _argument(
+        50, "a whole number ≥ 1", "Development episodes from which `auto` chooses."
+    )
+    cue: str = _argument(
+        "→", "any text", "Text that ends a demonstration's input, right before the answer."
+    )
+    seed: int = _argument(
+        0,
+        "a whole number",
+        "Draws of episodes. (In the tasks of this package a tested query's own demonstrations "
+        "follow lm-eval's few-shot seed instead, so that in-context learning and the vector see "
+        "the same ones.)",
+    )
+
+    @property
+    def steered(self) -> bool:
+        """Whether the method changes the model's states at all."""
+        return self.method != "none"
+
+
+FIELDS: Mapping[str, Any] = {f.name: f for f in fields(SteeringConfig)}
+
+
+def parse_model_args(kwargs: Mapping[str, Any]) -> tuple[SteeringConfig, dict[str, Any]]:
+    """Split `--model_args` into the steering configuration and everything else.
+
+    Values may be strings or already parsed, as lm-eval hands them over; the word `none` arrives as
+    Python's None. Raises :class:`UsageError` for a value outside its range.
+    """
+    steering = {name: value for name, value in kwargs.items() if name in FIELDS}
+    rest = {name: value for name, value in kwargs.items() if name not in FIELDS}
+    return _build(steering), rest
+
+
+def _build(given: Mapping[str, Any]) -> SteeringConfig:
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        values[name] = _PARSERS[name](name, value)
+    mode = values.get("mode", FIELDS["mode"].default)
+    if mode == "replace" and values.get("strength", AUTO) != AUTO:
+        raise UsageError(
+            f"strength={values['strength']} has no meaning with mode=replace: a vector that "
+            "replaces the state has no factor. Drop it, or pass mode=add."
+        )
+    return SteeringConfig(**values)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """A closing sentence naming the nearest known names, or nothing where none is near."""
+    near = difflib.get_close_matches(name, list(known), n=3)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def _choice(name: str, value: Any, accepted: tuple[str, ...]) -> str:
+    text = "none" if value is None else str(value)
+    if text not in accepted:
+        raise UsageError(
+            f"{name}={text} is not known; accepted: {', '.join(accepted)}."
+            f"{suggestion(text, accepted)}"
+        )
+    return text
+
+
+def _method(name: str, value: Any) -> str:
+    return _choice(name, value, METHODS)
+
+
+def _mode(name: str, value: Any) -> str:
+    return _choice(name, value, get_args(Mode))
+
+
+def _whole(name: str, value: Any, least: int | None) -> int:
+    accepted = "a whole number" if least is None else f"a whole number ≥ {least}"
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool) or not number.is_integer() or (least is not None and number < least):
+        raise UsageError(f"{name}={value} is not accepted; {name} takes {accepted}.")
+    return int(number)
+
+
+def _at_least(least: int | None) -> Any:
+    return lambda name, value: _whole(name, value, least)
+
+
+def _layer(name: str, value: Any) -> int | Auto:
+    if value == AUTO:
+        return AUTO
+    try:
+        return _whole(name, value, 0)
+    except UsageError:
+        raise UsageError(
+            f"layer={value} is not accepted; layer takes auto or a layer index, counted from 0."
+        ) from None
+
+
+def _strength(name: str, value: Any) -> float | Auto:
+    if value == AUTO:
+        return AUTO
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise UsageError(f"strength={value} is not accepted; strength takes auto or a number.")
+    return number
+
+
+def _cue(name: str, value: Any) -> str:
+    text = str(value) if value is not None else ""
+    if not text.strip():
+        raise UsageError(
+            f"cue={text!r} is empty; cue takes the text that ends a demonstration's input, such "
+            "as → or Answer:."
+        )
+    return text
+
+
+_PARSERS = {
+    "method": _method,
+    "layer": _layer,
+    "mode": _mode,
+    "strength": _strength,
+    "demos": _at_least(1),
+    "queries": _at_least(1),
+    "average": _at_least(0),
+    "dev": _at_least(1),
+    "cue": _cue,
+    "seed": _at_least(None),
+}

@@ -1,0 +1,125 @@
+"""Writes the generated sections of the README files, and checks that they are current.
+
+``python -m harness_ext.docs --write`` or ``--check``, in a source tree. A section stands between
+``<!-- generated:NAME -->`` and ``<!-- /generated -->``; SECTIONS holds what each name stands for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness_ext.errors import UsageError
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "tasks/README.md")
+_SECTION = re.compile(
+    r"(<!-- generated:(?P<name>\w+) -->\n).*?(<!-- /generated -->)", flags=re.DOTALL
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write or check all pages, printing which ones it concerns.
+
+    Returns 1 where a page is missing, names an unknown section, or is found not to be current.
+    """
+    parser = argparse.ArgumentParser(prog="python -m harness_ext.docs", description=__doc__)
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--write", action="store_true", help="write the sections again")
+    action.add_argument("--check", action="store_true", help="fail where a section is not current")
+    check = parser.parse_args(argv).check
+    try:
+        stale = [page for page in PAGES if update(ROOT / page, write=not check)]
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for page in stale:
+        print(f"{page}: not current; run python -m harness_ext.docs --write" if check else page)
+    return int(check and bool(stale))
+
+
+def update(page: Path, *, write: bool) -> bool:
+    """Whether the page's generated sections differ from what they should be; `write` puts it right.
+
+    Raises :class:`UsageError` where there is no such page, or it names an unknown section.
+    """
+    if not page.is_file():
+        raise UsageError(f"{page} is missing: the pages are in a source tree, not in a wheel.")
+    text = page.read_text(encoding="utf-8")
+    current = _SECTION.sub(_generate, text)
+    if write and current != text:
+        page.write_text(current, encoding="utf-8")
+    return current != text
+
+
+def _generate(match: re.Match[str]) -> str:
+    name = match["name"]
+    if name not in SECTIONS:
+        raise UsageError(f"Section {name} is not known; sections: {', '.join(SECTIONS)}.")
+    return f"{match[1]}{SECTIONS[name]()}{match[3]}"
+
+
+def arguments_table() -> str:
+    """The steering arguments of `--model_args`, from the class that holds them."""
+    from harness_ext.config import FIELDS
+
+    return _table(
+        ("argument", "meaning", "accepted", "default"),
+        (
+            (f"`{name}`", field.metadata["help"], field.metadata["accepted"], f"`{field.default}`")
+            for name, field in FIELDS.items()
+        ),
+    )
+
+
+def tasks_table() -> str:
+    """The word tasks, by category and word list, from the tasks themselves."""
+    from lm_eval.tasks import TaskManager
+
+    from harness_ext.plugin import tasks_dir
+
+    manager = TaskManager(include_path=str(tasks_dir()), include_defaults=False)
+    rows = [
+        (_category(manager.task_index[name].tags), task)
+        for name, task in manager.load(manager.all_subtasks)["tasks"].items()
+    ]
+    rows.sort(key=lambda row: (row[0], row[1].DATASET_NAME, _ORDER.index(row[1].direction)))
+    return _table(
+        ("task", "category", "pairs train / test", "test documents", "example", "version"),
+        ((f"`{task.task_name}`", category, *_facts(task)) for category, task in rows),
+    )
+
+
+SECTIONS: Mapping[str, Callable[[], str]] = {"arguments": arguments_table, "tasks": tasks_table}
+_ORDER = ("forward", "inverse", "bijection")
+
+
+def _category(tags: Iterable[str]) -> str:
+    return ", ".join(sorted(tag.removeprefix("taskvec_") for tag in tags))
+
+
+def _facts(task: Any) -> tuple[str, ...]:
+    """What the table says of a word task, from the number of pairs on."""
+    splits = [pair.split for pair in task.pairs]
+    first = task.eval_docs[0]
+    return (
+        f"{splits.count('train')} / {splits.count('test')}",
+        str(len(task.eval_docs)),
+        f"{first['query']} → {first['target']}",
+        str(task.VERSION),
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; a bar inside a cell is escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    cells = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,8 @@
+"""The one error a user's mistake raises."""
+
+
+class UsageError(ValueError):
+    """A user's mistake: the message names what was wrong, the value, what is accepted, and what to do.
+
+    The command line prints the message alone, without a traceback.
+    """

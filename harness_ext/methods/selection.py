@@ -1,0 +1,170 @@
+"""Choosing where, and how strongly, to inject: by development accuracy alone.
+
+Development accuracy: share of development episodes whose first predicted token begins an accepted
+answer as it continues that prompt; in choice tasks, whose right choice scores best. Ties go to the
+higher mean log-probability of the right answer, then to the earlier layer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from harness_ext.config import AUTO
+from harness_ext.methods.base import Bench
+from harness_ext.steering.episodes import Episode
+from harness_ext.steering.prompts import EncodedPrompt
+from harness_ext.steering.sweep import SweepPrompt, SweepScores, layer_loop, sweep_layers
+from harness_ext.steering.task_context import TaskContext
+
+log = logging.getLogger(__name__)
+
+STRENGTHS = (0.5, 1.0, 2.0, 4.0)
+"""Factors that `strength=auto` tries."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The layer and the strength (None: replace) to inject with, and how they were found."""
+
+    layer: int
+    strength: float | None
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Development prompts as sweep rows: one per episode, or one per choice of an episode."""
+
+    prompts: list[SweepPrompt]
+    episode: list[int]
+    is_right_choice: list[bool]
+
+
+def candidate_strengths(bench: Bench) -> tuple[float | None, ...]:
+    """Strengths to try: none where the state is replaced, the given one, or the grid."""
+    config = bench.config
+    if config.mode == "replace":
+        return (None,)
+    return STRENGTHS if config.strength == AUTO else (float(config.strength),)
+
+
+def needs_development(bench: Bench) -> bool:
+    """Whether anything is left to choose."""
+    return bench.config.layer == AUTO or len(candidate_strengths(bench)) > 1
+
+
+def given(bench: Bench) -> Selection:
+    """The selection where configuration leaves no choice."""
+    (strength,) = candidate_strengths(bench)
+    assert bench.config.layer != AUTO
+    layer = int(bench.config.layer)
+    return Selection(layer, strength, {"layer": layer, "strength": strength, "chosen_by": "user"})
+
+
+def select(
+    bench: Bench, context: TaskContext, episodes: Sequence[Episode], vectors: Tensor
+) -> Selection:
+    """The best candidate for `vectors` [episodes, layers, width] on development `episodes`.
+
+    vectors hold every layer, in order. Warns where even the best candidate answers nothing right.
+    """
+    strengths = candidate_strengths(bench)
+    rows = _rows(bench, context, episodes)
+    spread = vectors[torch.tensor(rows.episode)]
+    if bench.config.layer == AUTO:
+        layers = list(range(len(bench.anatomy.layers)))
+        scores = sweep_layers(bench.anatomy, rows.prompts, spread, strengths)
+    else:
+        layers = [int(bench.config.layer)]
+        scores = layer_loop(bench.anatomy, rows.prompts, spread, strengths, layers)
+    right, log_prob = _by_episode(context, rows, scores, len(episodes))
+    accuracy, likelihood = right[1:].mean(dim=1), log_prob[1:].mean(dim=1)
+    # Candidates come layer by layer; the earlier one wins what accuracy and likelihood leave tied.
+    order = sorted(
+        range(len(accuracy)), key=lambda i: (-float(accuracy[i]), -float(likelihood[i]), i)
+    )
+    best = order[0]
+    layer, strength = layers[best // len(strengths)], strengths[best % len(strengths)]
+    if accuracy[best] == 0:
+        log.warning(
+            "%s: no candidate layer answers a single development episode right; the vector does "
+            "nothing for this task, and layer %d is only the likeliest.",
+            context.name,
+            layer,
+        )
+    table = accuracy.view(len(layers), len(strengths)).T
+    likely = likelihood.view(len(layers), len(strengths)).T
+    return Selection(
+        layer=layer,
+        strength=strength,
+        record={
+            "layer": layer,
+            "strength": strength,
+            "chosen_by": "development accuracy",
+            "development_episodes": len(episodes),
+            "development_accuracy": round(float(accuracy[best]), 4),
+            "development_accuracy_without_vector": round(float(right[0].mean()), 4),
+            "layers": layers,
+            "development_accuracy_by_layer": _by_strength(strengths, table),
+            "development_log_prob_by_layer": _by_strength(strengths, likely),
+        },
+    )
+
+
+def _by_strength(strengths: Sequence[float | None], table: Tensor) -> Any:
+    """[strengths, layers] as a list by layer, or a mapping strength → list where several ran."""
+    lists = [[round(float(value), 4) for value in row] for row in table]
+    return lists[0] if len(lists) == 1 else dict(zip(map(str, strengths), lists, strict=True))
+
+
+def _rows(bench: Bench, context: TaskContext, episodes: Sequence[Episode]) -> _Rows:
+    rows = _Rows([], [], [])
+    for number, episode in enumerate(episodes):
+        text = context.prompt(episode.shots, episode.query)
+        right = context.answers(episode.query)
+        if not context.choices:
+            prompt = bench.encoder.prompt(text).cut(bench.max_length)
+            first = bench.encoder.first_tokens(prompt, context.delimiter, right)
+            _add(rows, SweepPrompt(prompt.ids, prompt.cue, (first,)), number, True)
+            continue
+        context_ids = len(bench.encoder.prompt(text).ids)
+        for choice in context.choice_texts(episode.query):
+            whole = bench.encoder.with_answer(text, context.delimiter + choice)
+            _add(rows, _choice_row(whole, context_ids, bench), number, choice in right)
+    return rows
+
+
+def _add(rows: _Rows, prompt: SweepPrompt, episode: int, right: bool) -> None:
+    rows.prompts.append(prompt)
+    rows.episode.append(episode)
+    rows.is_right_choice.append(right)
+
+
+def _choice_row(whole: EncodedPrompt, context_ids: int, bench: Bench) -> SweepPrompt:
+    """Prompt and choice, as loglikelihood feeds them: all but the last token, the choice scored."""
+    targets = tuple((token,) for token in whole.ids[context_ids:])
+    fed = EncodedPrompt(whole.text, whole.ids[:-1], whole.cue).cut(bench.max_length)
+    return SweepPrompt(fed.ids, fed.cue, targets)
+
+
+def _by_episode(
+    context: TaskContext, rows: _Rows, scores: SweepScores, n_episodes: int
+) -> tuple[Tensor, Tensor]:
+    """Rightness (0 or 1) and log-probability of the right answer: [1 + candidates, episodes]."""
+    log_prob = torch.cat([scores.plain_log_prob.unsqueeze(1), scores.log_prob.flatten(1)], dim=1)
+    right = torch.cat([scores.plain_right.unsqueeze(1), scores.right.flatten(1)], dim=1)
+    if not context.choices:
+        return right.T.float(), log_prob.T
+    owner, is_right = torch.tensor(rows.episode), torch.tensor(rows.is_right_choice)
+    best, of_right = [], []
+    for number in range(n_episodes):
+        own, truth = log_prob[owner == number], is_right[owner == number]
+        best.append(truth[own.argmax(dim=0)].float())
+        of_right.append(own[truth].amax(dim=0))
+    return torch.stack(best, dim=1), torch.stack(of_right, dim=1)

@@ -1,0 +1,109 @@
+"""Reading states of the residual stream: those asked for, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from harness_ext.steering.anatomy import Anatomy, hidden_of
+from harness_ext.steering.batches import TOKEN_BUDGET, by_length, pad_right
+from harness_ext.steering.prefix import run_prefix
+
+
+class _Done(Exception):
+    """The last layer asked for has run: the rest of the forward is not needed."""
+
+
+def last_states(
+    anatomy: Anatomy,
+    rows: Sequence[Sequence[int]],
+    layers: Sequence[int],
+    done: Callable[[int], object] = lambda _: None,
+    budget: int = TOKEN_BUDGET,
+) -> Tensor:
+    """States of each row's last token after each of `layers`: [rows, layers, width].
+
+    A forward ends after the last layer asked for; logits are never computed, and of every layer
+    only the last tokens' states are kept. `done` is told how many rows each forward finished.
+    """
+    if not rows:
+        return torch.empty(0, len(layers), anatomy.hidden_size)
+    states: dict[int, Tensor] = {}
+    for batch in by_length([len(row) for row in rows], budget):
+        chosen = [rows[i] for i in batch]
+        last = torch.tensor([len(row) - 1 for row in chosen])
+        ids = pad_right(chosen, anatomy.device)
+        with reading(anatomy, layers, last) as read:
+            anatomy.model(input_ids=ids, use_cache=False)
+        states.update(zip(batch, _stack(read, layers), strict=True))
+        done(len(batch))
+    return torch.stack([states[i] for i in range(len(rows))])
+
+
+def branched_states(
+    anatomy: Anatomy,
+    stems: Sequence[Sequence[int]],
+    branches: Sequence[Sequence[Sequence[int]]],
+    layers: Sequence[int],
+    done: Callable[[int], object] = lambda _: None,
+    budget: int = TOKEN_BUDGET,
+) -> Tensor:
+    """States at the end of several continuations of common stems: [stems, branches, layers, width].
+
+    Stem i, the demonstrations of a prompt, runs once; its `branches[i]` (equally many for every
+    stem), the dummy queries, run on its cached keys and values. `done` is told how many stems each
+    forward finished.
+    """
+    per_stem = len(branches[0])
+    states: dict[int, Tensor] = {}
+    longest = [len(s) + per_stem * max(map(len, b)) for s, b in zip(stems, branches, strict=True)]
+    for batch in by_length(longest, budget):
+        prefix = run_prefix(anatomy, [stems[i] for i in batch])
+        rows = [row for i in batch for row in branches[i]]
+        ids = pad_right(rows, anatomy.device)
+        last = torch.tensor([len(row) - 1 for row in rows])
+        with reading(anatomy, layers, last) as read:
+            anatomy.model(**prefix.continuation(anatomy, ids, copies=per_stem))
+        found = _stack(read, layers)
+        states.update(zip(batch, found.unflatten(0, (len(batch), per_stem)), strict=True))
+        done(len(batch))
+    return torch.stack([states[i] for i in range(len(stems))])
+
+
+@contextmanager
+def reading(
+    anatomy: Anatomy, layers: Sequence[int], positions: Tensor
+) -> Iterator[dict[int, Tensor]]:
+    """While open, note the state after each of `layers` at one column per row of the next forward.
+
+    positions: [rows]. Yields a dictionary that fills with layer → states [rows, width]; the forward
+    ends, by an exception that this context absorbs, once the last of `layers` has run.
+    """
+    read: dict[int, Tensor] = {}
+    final = max(layers)
+
+    def note(layer: int) -> Any:
+        def hook(_: nn.Module, __: Any, output: Any) -> None:
+            hidden = hidden_of(output)
+            rows = torch.arange(len(positions), device=hidden.device)
+            read[layer] = hidden[rows, positions.to(hidden.device)].clone()
+            if layer == final:
+                raise _Done
+
+        return hook
+
+    with ExitStack() as stack:
+        for layer in layers:
+            handle = anatomy.layers[layer].register_forward_hook(note(layer))
+            stack.callback(handle.remove)
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(suppress(_Done))
+        yield read
+
+
+def _stack(read: dict[int, Tensor], layers: Sequence[int]) -> Tensor:
+    return torch.stack([read[layer].to(read[layers[0]].device) for layer in layers], dim=1)

@@ -1,0 +1,138 @@
+"""Prompts as the token ids the model is fed, and where their cue stands in them.
+
+A cue is found by character offsets in those very ids: no token is looked up by its text, so an
+arrow that splits into several tokens, or one that merges with its neighbour, is found all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedTokenizerBase
+
+from harness_ext.errors import UsageError
+
+
+@dataclass(frozen=True)
+class EncodedPrompt:
+    """A prompt's text, its token ids, and the index among them of its last cue.
+
+    The cue's index is that of the token holding the cue's last character.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    cue: int
+
+    def cut(self, kept: int) -> EncodedPrompt:
+        """The prompt with only its last `kept` tokens, as truncation from the left leaves it."""
+        dropped = max(0, len(self.ids) - kept)
+        if self.cue < dropped:
+            raise UsageError(
+                f"the cue of the prompt {_end(self.text)} is cut off: the prompt has "
+                f"{len(self.ids)} tokens and {kept} fit. Raise max_length or shorten the prompt."
+            )
+        return EncodedPrompt(self.text, self.ids[dropped:], self.cue - dropped)
+
+
+@dataclass(frozen=True)
+class PromptEncoder:
+    """Encodes prompts for one tokenizer.
+
+    encode: text → token ids, exactly as the model is fed them (special tokens included).
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    encode: Callable[[str], list[int]]
+    cue: str
+
+    def prompt(self, text: str) -> EncodedPrompt:
+        """The context `text`, which has to end with the cue (white space may follow).
+
+        Raises :class:`UsageError` where the cue is missing or something stands behind it.
+        """
+        return self._at(text, text, self._last_cue(text))
+
+    def with_answer(self, context: str, continuation: str) -> EncodedPrompt:
+        """Context and continuation encoded together, the cue being the context's last.
+
+        Raises :class:`UsageError` as :meth:`prompt` does, and where the tokenizer joins the cue's
+        last character and the start of the continuation in one token.
+        """
+        end = self._last_cue(context)
+        prompt = self._at(context + continuation, context, end)
+        answer = len(context) + len(continuation) - len(continuation.lstrip())
+        if self._offsets(prompt.text, prompt.ids)[prompt.cue][1] > answer:
+            raise UsageError(
+                f"the tokenizer joins the cue {self.cue!r} and the start of the answer "
+                f"{continuation!r} in one token, so there is no state of the cue alone. Choose "
+                "another cue or target delimiter."
+            )
+        return prompt
+
+    def first_tokens(
+        self, prompt: EncodedPrompt, delimiter: str, answers: Sequence[str]
+    ) -> tuple[int, ...]:
+        """Ids of the tokens that begin each of `answers` as it continues the prompt.
+
+        Encoded together with the prompt where that leaves the prompt's ids as they are, alone
+        otherwise (a tokenizer that joins across the border cannot produce the joined token).
+        """
+        first = []
+        for answer in answers:
+            joined = self.encode(prompt.text + delimiter + answer)
+            n = len(prompt.ids)
+            if tuple(joined[:n]) == prompt.ids and len(joined) > n:
+                first.append(joined[n])
+            else:
+                alone = self.tokenizer.encode(delimiter + answer, add_special_tokens=False)
+                first.append(alone[0])
+        return tuple(dict.fromkeys(first))
+
+    def _last_cue(self, context: str) -> int:
+        """Index right after the last cue's last character; only white space may follow it."""
+        start = context.rfind(self.cue)
+        if start < 0:
+            raise UsageError(
+                f"the cue {self.cue!r} does not occur in the prompt {_end(context)}. Pass the text "
+                "that ends this task's input as cue=… in --model_args."
+            )
+        end = start + len(self.cue)
+        if context[end:].strip():
+            raise UsageError(
+                f"{context[end:]!r} stands between the cue {self.cue!r} and the answer in the "
+                f"prompt {_end(context)}; the answer has to follow the cue. Choose a cue that ends "
+                "the prompt, or run without the chat template that puts this there."
+            )
+        return end
+
+    def _at(self, text: str, context: str, end: int) -> EncodedPrompt:
+        ids = tuple(self.encode(text))
+        holding = [i for i, (a, b) in enumerate(self._offsets(text, ids)) if a < end <= b]
+        if not holding:
+            raise UsageError(
+                f"no token holds the end of the cue {self.cue!r} in the prompt {_end(context)}."
+            )
+        return EncodedPrompt(text, ids, holding[-1])
+
+    def _offsets(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Character spans of `ids`, from the encoding of `text` that gives exactly these."""
+        if not self.tokenizer.is_fast:
+            raise UsageError(
+                f"{type(self.tokenizer).__name__} gives no character offsets, so the cue cannot be "
+                "found in its tokens. Use the model's fast tokenizer (use_fast_tokenizer=True)."
+            )
+        for special in (True, False):
+            encoding = self.tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
+            if list(encoding["input_ids"]) == list(ids):
+                return [(int(a), int(b)) for a, b in encoding["offset_mapping"]]
+        raise UsageError(
+            f"the tokenizer does not encode {_end(text)} as the model is fed it, so the cue cannot "
+            "be found; check add_bos_token and the tokenizer's own post-processing."
+        )
+
+
+def _end(text: str, width: int = 60) -> str:
+    """The end of a prompt, quoted for a message."""
+    return repr(text if len(text) <= width else "…" + text[-width:])
