@@ -2,6 +2,7 @@
 # make test    the same, then the whole test suite
 # make check   formatting, lint, types, generated documentation, and the test suite
 # make docs    write the generated documentation again
+# make lists   check the word lists against dictionaries; names the Debian packages it misses
 # make clean   remove .venv and everything built
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 PACKAGING := pyproject.toml constraints.txt hatch_build.py $(wildcard startup/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs docs-check clean
+.PHONY: help demo test check docs docs-check lists clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -30,10 +31,14 @@ check: $(VENV)/.installed-dev
 	$(MAKE) test
 
 docs: $(VENV)/.installed-dev
-	$(BIN)/python -m harness_ext docs
+	$(BIN)/python -m harness_ext.docs --write
 
 docs-check: $(VENV)/.installed-dev
-	$(BIN)/python -m harness_ext docs --check
+	$(BIN)/python -m harness_ext.docs --check
+
+lists: $(VENV)/.installed-dev
+	$(INSTALL) --editable '.[dictionaries]'
+	$(BIN)/python tests/dictionaries/check.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .benchmarks

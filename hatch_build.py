@@ -4,7 +4,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-STARTUP_FILES = ("taskvec-harness.pth", "taskvec-harness.start")
+STARTUP_FILES = ("_taskvec_startup.py", "taskvec-harness.pth", "taskvec-harness.start")
 
 
 class StartupFilesHook(BuildHookInterface[Any]):

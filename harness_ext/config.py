@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -19,8 +20,8 @@ AUTO: Literal["auto"] = "auto"
 Auto = Literal["auto"]
 
 
-def _argument(default: Any, accepted: str, help: str) -> Any:
-    return field(default=default, metadata={"accepted": accepted, "help": help})
+def _about(accepted: str, help: str) -> Mapping[str, str]:
+    return {"accepted": accepted, "help": help}
 
 
 @dataclass(frozen=True)
@@ -30,51 +31,73 @@ class SteeringConfig:
     Built by :func:`parse_model_args`; every field is one `--model_args` name.
     """
 
-    method: str = _argument(
-        "tv",
-        "`none`, `tv`",
-        "`none` runs the model unsteered (then it equals stock `hf`); `tv` injects a task vector: "
-        "the state at the last cue of a prompt with demonstrations.",
+    method: str = field(
+        default="tv",
+        metadata=_about(
+            "`none`, `tv`",
+            "`none` runs the model unsteered (then it equals stock `hf`); `tv` injects a task "
+            "vector: the state at the last cue of a prompt with demonstrations.",
+        ),
     )
-    layer: int | Auto = _argument(
-        AUTO,
-        "`auto` or a layer index, from 0",
-        "Layer after which the vector is read and injected; `auto` takes the one with the best "
-        "development accuracy, task by task.",
+    layer: int | Auto = field(
+        default=AUTO,
+        metadata=_about(
+            "`auto` or a layer index, from 0",
+            "Layer after which the vector is read and injected; `auto` takes the one with the best "
+            "development accuracy, task by task.",
+        ),
     )
-    mode: Mode = _argument(
-        "replace",
-        "`replace`, `add`",
-        "`replace` puts the vector in the place of the state; `add` adds strength · vector to it.",
+    mode: Mode = field(
+        default="replace",
+        metadata=_about(
+            "`replace`, `add`",
+            "`replace` puts the vector in the place of the state; `add` adds strength · vector to "
+            "it.",
+        ),
     )
-    strength: float | Auto = _argument(
-        AUTO,
-        "`auto` or a number",
-        "Factor on an added vector (`mode=add` only); `auto` takes the best on the development "
-        "episodes out of 0.5, 1, 2 and 4.",
+    strength: float | Auto = field(
+        default=AUTO,
+        metadata=_about(
+            "`auto` or a number",
+            "Factor on an added vector (`mode=add` only); `auto` takes the best on the development "
+            "episodes out of 0.5, 1, 2 and 4.",
+        ),
     )
-    demos: int = _argument(10, "a whole number ≥ 1", "Demonstrations in an extraction prompt.")
-    queries: int = _argument(
-        1, "a whole number ≥ 1", "Dummy queries that one extraction is averaged over."
+    demos: int = field(
+        default=10, metadata=_about("a whole number ≥ 1", "Demonstrations in an extraction prompt.")
     )
-    average: int = _argument(
-        0,
-        "a whole number ≥ 0",
-        "0: every tested query gets a vector from a prompt of its own, as in the paper. N > 0: "
-        "one reusable vector per task, the mean over N episodes (much faster).",
+    queries: int = field(
+        default=1,
+        metadata=_about(
+            "a whole number ≥ 1", "Dummy queries that one extraction is averaged over."
+        ),
     )
-    dev: int = _argument(
-        50, "a whole number ≥ 1", "Development episodes from which `auto` chooses."
+    average: int = field(
+        default=0,
+        metadata=_about(
+            "a whole number ≥ 0",
+            "0: every tested query gets a vector from a prompt of its own, as in the paper. N > 0: "
+            "one reusable vector per task, the mean over N episodes (much faster).",
+        ),
     )
-    cue: str = _argument(
-        "→", "any text", "Text that ends a demonstration's input, right before the answer."
+    dev: int = field(
+        default=50,
+        metadata=_about("a whole number ≥ 1", "Development episodes from which `auto` chooses."),
     )
-    seed: int = _argument(
-        0,
-        "a whole number",
-        "Draws of episodes. (In the tasks of this package a tested query's own demonstrations "
-        "follow lm-eval's few-shot seed instead, so that in-context learning and the vector see "
-        "the same ones.)",
+    cue: str = field(
+        default="→",
+        metadata=_about(
+            "any text", "Text that ends a demonstration's input, right before the answer."
+        ),
+    )
+    seed: int = field(
+        default=0,
+        metadata=_about(
+            "a whole number",
+            "Draws of episodes. (In the tasks of this package a tested query's own demonstrations "
+            "follow lm-eval's few-shot seed instead, so that in-context learning and the vector "
+            "see the same ones.)",
+        ),
     )
 
     @property
@@ -136,13 +159,11 @@ def _mode(name: str, value: Any) -> str:
 
 def _whole(name: str, value: Any, least: int | None) -> int:
     accepted = "a whole number" if least is None else f"a whole number ≥ {least}"
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = math.nan
-    if isinstance(value, bool) or not number.is_integer() or (least is not None and number < least):
+    written = re.fullmatch(r"\s*([+-]?\d+)(\.0*)?\s*", str(value))
+    number = int(written[1]) if written else None
+    if number is None or (least is not None and number < least):
         raise UsageError(f"{name}={value} is not accepted; {name} takes {accepted}.")
-    return int(number)
+    return number
 
 
 def _at_least(least: int | None) -> Any:

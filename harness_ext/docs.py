@@ -94,7 +94,19 @@ def tasks_table() -> str:
     )
 
 
-SECTIONS: Mapping[str, Callable[[], str]] = {"arguments": arguments_table, "tasks": tasks_table}
+def results_tables() -> str:
+    """The recorded results of the packaged models, from the files below results/."""
+    from harness_ext.compare.tables import section
+    from harness_ext.packaged_models import MODELS
+
+    return section(ROOT / "results", tuple(MODELS))
+
+
+SECTIONS: Mapping[str, Callable[[], str]] = {
+    "arguments": arguments_table,
+    "tasks": tasks_table,
+    "results": results_tables,
+}
 _ORDER = ("forward", "inverse", "bijection")
 
 

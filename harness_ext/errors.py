@@ -2,7 +2,7 @@
 
 
 class UsageError(ValueError):
-    """A user's mistake: the message names what was wrong, the value, what is accepted, and what to do.
+    """A user's mistake: the message names what is wrong, the value, what is accepted, what to do.
 
     The command line prints the message alone, without a traceback.
     """

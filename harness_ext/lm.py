@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from lm_eval.api.instance import Instance
@@ -16,22 +16,23 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 import harness_ext
-from harness_ext import packaged_models
+from harness_ext import checks, packaged_models
 from harness_ext.arguments import check_unknown
-from harness_ext.config import AUTO, SteeringConfig, parse_model_args
-from harness_ext.errors import UsageError
+from harness_ext.config import parse_model_args
 from harness_ext.methods import REGISTRY, Bench, Method
 from harness_ext.steering.anatomy import dissect
 from harness_ext.steering.fingerprint import fingerprint
-from harness_ext.steering.inject import Injection, inject
+from harness_ext.steering.inject import inject
 from harness_ext.steering.prompts import EncodedPrompt, PromptEncoder
 from harness_ext.steering.rows import RowPlan, Wave, waves
-from harness_ext.steering.task_context import TaskContext, context_of, watch_tasks
+from harness_ext.steering.task_context import context_of, watch_tasks
 
 watch_tasks()
 
+Answer = TypeVar("Answer")
 
-class TaskVectorLM(HFLM):
+
+class TaskVectorLM(HFLM):  # type: ignore[misc]
     """A Hugging Face causal language model that a task vector steers at inference.
 
     Takes every argument of lm-eval's `hf` and those of :class:`SteeringConfig`. Without
@@ -45,28 +46,39 @@ class TaskVectorLM(HFLM):
         device: str | None = None,
         **kwargs: Any,
     ) -> None:
-        self.steering, rest = parse_model_args(kwargs)
-        self._loading = rest
-        if not isinstance(pretrained, PreTrainedModel):
-            pretrained = packaged_models.resolve(pretrained)
+        self.steering, self._loading = parse_model_args(kwargs)
+        self._method: Method | None = None
         self._wave: Wave | None = None
         self._records: dict[str, dict[str, Any]] = {}
-        self._method: Method | None = None
-        super().__init__(pretrained, device=device or _best_device(), **rest)
+        if isinstance(pretrained, PreTrainedModel):
+            self._check_against(pretrained.config)
+        else:
+            pretrained = packaged_models.resolve(pretrained)
+        super().__init__(pretrained, device=device or _best_device(), **self._loading)
         if self.steering.steered:
             self._method = REGISTRY[self.steering.method](self._bench())
 
     def _get_config(self, pretrained: str, **kwargs: Any) -> None:
         """Load the model's configuration, and refuse what it already shows to be wrong."""
-        try:
+        with checks.loading(pretrained):
             super()._get_config(pretrained, **kwargs)
-        except (OSError, ValueError) as error:
-            raise UsageError(
-                f"pretrained={pretrained} cannot be loaded: {error} Accepted: a model folder, a "
-                f"hub name, or packaged:NAME with NAME out of {', '.join(packaged_models.MODELS)}."
-            ) from error
-        check_unknown(self._loading, self._config)
-        _check_layer(self.steering, self._config)
+        self._check_against(self._config)
+
+    def _create_tokenizer(
+        self, pretrained: str | PreTrainedModel, *args: Any, **kwargs: Any
+    ) -> None:
+        with checks.loading(
+            pretrained if isinstance(pretrained, str) else type(pretrained).__name__
+        ):
+            super()._create_tokenizer(pretrained, *args, **kwargs)
+
+    def _create_model(self, pretrained: str, *args: Any, **kwargs: Any) -> None:
+        with checks.loading(pretrained):
+            super()._create_model(pretrained, *args, **kwargs)
+
+    def _check_against(self, config: Any) -> None:
+        check_unknown(self._loading, config)
+        checks.check_layer(self.steering, config)
 
     def _bench(self) -> Bench:
         return Bench(
@@ -79,133 +91,136 @@ class TaskVectorLM(HFLM):
 
     # ---- requests ---------------------------------------------------------------------------
 
-    def generate_until(
-        self, requests: list[Instance], disable_tqdm: bool = False
-    ) -> list[str]:
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Continue each prompt, steered once at its cue; see lm-eval's `LM.generate_until`."""
-        run = super().generate_until
-        if self._method is None:
-            return run(requests, disable_tqdm=disable_tqdm)
-        plans = self._plan(requests, self._generation_prompt)
-        return self._in_waves(requests, plans, lambda part: run(part, disable_tqdm=disable_tqdm))
+        run = partial(super().generate_until, disable_tqdm=disable_tqdm)
+        return self._answer(requests, run, self._generation_prompt)
 
     def loglikelihood(
         self, requests: list[Instance], disable_tqdm: bool = False
     ) -> list[tuple[float, bool]]:
         """Score each continuation under the steered prompt; see lm-eval's `LM.loglikelihood`."""
-        run = super().loglikelihood
-        if self._method is None:
-            return run(requests, disable_tqdm=disable_tqdm)
-        plans = self._plan(requests, self._scored_prompt)
-        return self._in_waves(requests, plans, lambda part: run(part, disable_tqdm=disable_tqdm))
+        run = partial(super().loglikelihood, disable_tqdm=disable_tqdm)
+        return self._answer(requests, run, self._scored_prompt)
 
     def loglikelihood_rolling(
         self, requests: list[Instance], disable_tqdm: bool = False
     ) -> list[float]:
         """Perplexity of whole texts: unsteered only, for they have no cue."""
-        if self._method is not None:
-            names = ", ".join(sorted({str(r.task_name) for r in requests}))
-            raise UsageError(
-                f"method={self.steering.method} injects at a cue, and loglikelihood_rolling "
-                f"({names}) scores whole texts that have none. Run these tasks with method=none."
-            )
-        return super().loglikelihood_rolling(requests, disable_tqdm=disable_tqdm)
+        names = {str(request.task_name) for request in requests}
+        checks.check_output_type(self.steering, checks.ROLLING, names)
+        scores: list[float] = super().loglikelihood_rolling(requests, disable_tqdm=disable_tqdm)
+        return scores
+
+    def _answer(
+        self,
+        requests: list[Instance],
+        run: Callable[[list[Instance]], list[Answer]],
+        encode: Callable[[PromptEncoder, Instance], EncodedPrompt],
+    ) -> list[Answer]:
+        """What `run` answers, in waves that tell rows apart; `encode` gives the ids it feeds."""
+        if self._method is None:
+            return run(requests)
+        plans = self._plan(self._method, requests, encode)
+        answers: dict[int, Answer] = {}
+        with self._settled_batch_size(plans):
+            for wave in waves(plans):
+                with self._during(wave):
+                    found = run([requests[number] for number in wave.requests])
+                answers.update(zip(wave.requests, found, strict=True))
+        return [answers[number] for number in range(len(requests))]
 
     def _plan(
-        self, requests: Sequence[Instance], encode: Callable[[Instance], EncodedPrompt]
+        self,
+        method: Method,
+        requests: Sequence[Instance],
+        encode: Callable[[PromptEncoder, Instance], EncodedPrompt],
     ) -> list[RowPlan]:
         """The fed ids of every request with its injection, task by task."""
-        assert self._method is not None
         by_task: dict[str, list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
             by_task[str(request.task_name)].append(number)
+        contexts = {name: context_of(name) for name in by_task}
+        # Every task is checked before the first one's vectors, which may take long, are made.
+        for name, numbers in by_task.items():
+            documents = {requests[n].doc_id: requests[n].doc for n in numbers}
+            checks.check_task(self.steering, contexts[name], documents)
+        prompts = [encode(method.bench.encoder, request) for request in requests]
         plans: dict[int, RowPlan] = {}
         for name, numbers in by_task.items():
-            context = context_of(name)
-            for number in numbers:
-                _refuse_empty_query(context, requests[number], self.steering.cue)
-            prompts = [encode(requests[number]) for number in numbers]
-            plan = self._method.plan(context, [requests[number].doc for number in numbers])
+            plan = method.plan(contexts[name], [requests[n].doc for n in numbers])
             self._records[name] = plan.record
-            for number, prompt, injection in zip(numbers, prompts, plan.injections, strict=True):
-                plans[number] = RowPlan(prompt.ids, ((prompt.cue, injection),))
-        return [plans[number] for number in range(len(requests))]
+            for n, injection in zip(numbers, plan.injections, strict=True):
+                plans[n] = RowPlan(prompts[n].ids, ((prompts[n].cue, injection),))
+        return [plans[n] for n in range(len(requests))]
 
-    def _generation_prompt(self, request: Instance) -> EncodedPrompt:
+    def _generation_prompt(self, encoder: PromptEncoder, request: Instance) -> EncodedPrompt:
         context, gen_kwargs = request.args
         new = normalize_gen_kwargs(gen_kwargs, self.max_gen_toks)["max_gen_toks"]
-        return self._method.bench.encoder.prompt(context).cut(self.max_length - new)
+        return encoder.prompt(context).cut(self.max_length - new)
 
-    def _scored_prompt(self, request: Instance) -> EncodedPrompt:
-        whole = self._method.bench.encoder.with_answer(*request.args)
+    def _scored_prompt(self, encoder: PromptEncoder, request: Instance) -> EncodedPrompt:
+        whole = encoder.with_answer(*request.args)
         fed = EncodedPrompt(whole.text, whole.ids[:-1], whole.cue)
         return fed.cut(self.max_length)
-
-    def _in_waves(
-        self,
-        requests: list[Instance],
-        plans: Sequence[RowPlan],
-        run: Callable[[list[Instance]], list[Any]],
-    ) -> list[Any]:
-        """Answers in the order of the requests, run in waves that tell their rows apart."""
-        answers: dict[int, Any] = {}
-        for wave in waves(plans):
-            with self._during(wave):
-                found = run([requests[number] for number in wave.requests])
-            answers.update(zip(wave.requests, found, strict=True))
-        return [answers[number] for number in range(len(requests))]
-
-    @contextmanager
-    def _during(self, wave: Wave | None) -> Any:
-        before, self._wave = self._wave, wave
-        try:
-            yield
-        finally:
-            self._wave = before
 
     # ---- forwards ---------------------------------------------------------------------------
 
     def _model_call(self, inps: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Logits of a batch padded on the right, with the running wave's injections."""
-        if self._wave is None:
-            return super()._model_call(inps, *args, **kwargs)
-        edits = self._wave.edits(inps)
-        with inject(self._method.bench.anatomy, edits, len(inps)):
-            return super()._model_call(inps, *args, **kwargs)
+        with self._injecting(inps):
+            logits: Tensor = super()._model_call(inps, *args, **kwargs)
+        return logits
 
     def _model_generate(self, context: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Continuations of a batch padded on the left, with the running wave's injections."""
-        if self._wave is None:
-            return super()._model_generate(context, *args, **kwargs)
-        edits = self._wave.edits(context, kwargs["attention_mask"])
-        with inject(self._method.bench.anatomy, edits, len(context)):
-            return super()._model_generate(context, *args, **kwargs)
+        with self._injecting(context, kwargs["attention_mask"]):
+            ids: Tensor = super()._model_generate(context, *args, **kwargs)
+        return ids
 
-    def _detect_batch_size(self, *args: Any, **kwargs: Any) -> int:
-        """lm-eval probes memory with dummy ids, which carry no injection."""
-        with self._during(None):
-            return super()._detect_batch_size(*args, **kwargs)
+    def _injecting(self, ids: Tensor, mask: Tensor | None = None) -> AbstractContextManager[None]:
+        if self._method is None or self._wave is None:
+            return nullcontext()
+        return inject(self._method.bench.anatomy, self._wave.edits(ids, mask), len(ids))
+
+    @contextmanager
+    def _during(self, wave: Wave) -> Iterator[None]:
+        self._wave = wave
+        try:
+            yield
+        finally:
+            self._wave = None
+
+    @contextmanager
+    def _settled_batch_size(self, plans: Sequence[RowPlan]) -> Iterator[None]:
+        """Settle `batch_size=auto` once, by the longest row of all.
+
+        lm-eval would probe memory anew in every wave, with dummy ids that carry no injection; and
+        processes, which meet in each probe, may have unequally many waves.
+        """
+        if self.batch_size != "auto":
+            yield
+            return
+        longest = max((plan.ids for plan in plans), key=len, default=())
+        self.batch_size_per_gpu = self._detect_batch_size([(None, [*longest, 0], [])])
+        self.batch_sizes = {0: self.batch_size_per_gpu}
+        try:
+            yield
+        finally:
+            self.batch_size_per_gpu = "auto"
 
     # ---- lm-eval's bookkeeping ----------------------------------------------------------------
 
     def set_cache_hook(self, cache_hook: Any) -> None:
         """Refuse lm-eval's response cache while steering: it knows a request by its text alone."""
-        if self.steering.steered:
-            raise UsageError(
-                f"--use_cache cannot be combined with method={self.steering.method}: lm-eval "
-                "stores answers by the prompt's text alone, so answers of another task, draw or "
-                "vector with the same prompt would be returned. Drop --use_cache."
-            )
+        checks.check_response_cache(self.steering)
         super().set_cache_hook(cache_hook)
 
     def apply_chat_template(self, *args: Any, **kwargs: Any) -> str:
         """Render a chat; a tokenizer without a template is refused by name."""
-        if not self.tokenizer.chat_template:
-            raise UsageError(
-                f"--apply_chat_template was given, but the tokenizer of {self.pretrained} has no "
-                "chat template. Drop the option or pass a tokenizer that has one."
-            )
-        return super().apply_chat_template(*args, **kwargs)
+        checks.check_chat_template(self.tokenizer, self.pretrained)
+        chat: str = super().apply_chat_template(*args, **kwargs)
+        return chat
 
     def get_model_info(self) -> dict[str, Any]:
         """lm-eval's model information, and under `steering` all that was done to the model."""
@@ -224,22 +239,3 @@ def _best_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _check_layer(steering: SteeringConfig, config: Any) -> None:
-    n_layers = getattr(config.get_text_config(), "num_hidden_layers", None)
-    if n_layers is None or steering.layer == AUTO or not steering.steered:
-        return
-    if int(steering.layer) >= n_layers:
-        raise UsageError(
-            f"layer={steering.layer} is out of range: the model has {n_layers} layers, 0 to "
-            f"{n_layers - 1}. Pass one of these, or layer=auto."
-        )
-
-
-def _refuse_empty_query(context: TaskContext, request: Instance, cue: str) -> None:
-    if not context.text(request.doc).replace(cue, "").strip():
-        raise UsageError(
-            f"document {request.doc_id} of task {context.name!r} has an empty query; there is "
-            "nothing to answer. Remove the document."
-        )

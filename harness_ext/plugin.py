@@ -1,8 +1,8 @@
 """What lm-eval is told: the model, the folder of word tasks, and where results are kept.
 
-The functions with a module parameter are called when lm-eval imports that module (see
-``_startup.HOOKS``). Each may be called again without harm, and raises whatever Python raises where
-lm-eval's module is not built as expected.
+HOOKS names the modules of lm-eval, and the functions to call with them once they are imported. Each
+may be called again without harm, and raises whatever Python raises where the module is not built as
+expected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness_ext import _startup
 from harness_ext.errors import UsageError
 
 MODEL = "taskvec-hf"
@@ -44,15 +43,15 @@ def activate() -> None:
     Raises :class:`UsageError` where the installed lm-eval is not one that the plug-in can work
     with, or where the word tasks are missing.
     """
-    for name, hook in _startup.HOOKS.items():
+    for name, hook in HOOKS.items():
         try:
-            globals()[hook](importlib.import_module(name))
+            hook(importlib.import_module(name))
         except UsageError:
             raise
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise UsageError(
                 f"The installed lm-eval does not fit this version of taskvec-harness, which "
-                f"supports {SUPPORTED}: {hook} failed on {name} ({type(error).__name__}: "
+                f"supports {SUPPORTED}: {hook.__name__} failed on {name} ({type(error).__name__}: "
                 f"{error}). Install a supported version."
             ) from error
 
@@ -117,6 +116,12 @@ def name_results_folder(evaluation_tracker: ModuleType) -> None:
 
     tracker.log_experiment_args = log_experiment_args
 
+
+HOOKS: Mapping[str, Callable[[ModuleType], None]] = {
+    "lm_eval.models": register_model,
+    "lm_eval.tasks": add_tasks_folder,
+    "lm_eval.loggers.evaluation_tracker": name_results_folder,
+}
 
 # What a wrapper takes over from the method it wraps. Its module stays ours: the mark that the
 # method is wrapped already.

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import argparse
 import glob
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness_ext import packaged_models, plugin
-from harness_ext.config import parse_model_args, suggestion
+from harness_ext.config import SteeringConfig, parse_model_args, suggestion
 from harness_ext.errors import UsageError
 
 
 def check(namespace: argparse.Namespace) -> None:
     """Check the arguments of lm-eval's `run`, as its parser returns them.
 
-    Raises :class:`UsageError` for the first thing that is wrong: a steering argument outside its
-    range, a model folder or a task that does not exist.
+    Raises :class:`UsageError` for the first thing that is wrong: a task that does not exist, and
+    with our model a steering argument outside its range, a model that does not exist or does not
+    fit, a task that cannot be steered. What would have to be downloaded is left to the run.
     """
     given = settings(namespace)
-    if given.get("model") == plugin.MODEL:
-        _config, model_args = parse_model_args(_as_mapping(given.get("model_args")))
+    ours = given.get("model") == plugin.MODEL
+    if ours:
+        steering, model_args = parse_model_args(_as_mapping(given.get("model_args")))
         _check_pretrained(model_args.get("pretrained"))
-    _check_tasks(given.get("tasks"), given.get("include_path"))
+    names = _listed(given.get("tasks"))
+    _check_names(names, given.get("include_path"))
+    if ours:
+        _check_model(steering, model_args, given)
+        if steering.steered:
+            _check_tasks(steering, names, model_args, given)
 
 
 def settings(namespace: argparse.Namespace) -> dict[str, Any]:
@@ -46,8 +54,11 @@ def _as_mapping(model_args: Any) -> Mapping[str, Any]:
     from lm_eval.utils import simple_parse_args_string
 
     if model_args is None or isinstance(model_args, str):
-        return simple_parse_args_string(model_args)  # type: ignore[no-any-return]
-    return model_args  # type: ignore[no-any-return]
+        return simple_parse_args_string(model_args)
+    return model_args
+
+
+# ---- the model ----------------------------------------------------------------------------------
 
 
 def _check_pretrained(pretrained: object) -> None:
@@ -63,29 +74,97 @@ def _check_pretrained(pretrained: object) -> None:
         )
 
 
-def _check_tasks(tasks: str | Iterable[str] | None, include_path: Any) -> None:
-    """Tasks are names, patterns, YAML files, or one folder of YAML files, as lm-eval takes them."""
-    listed = tasks.split(",") if isinstance(tasks, str) else list(tasks or ())
-    names = [task for task in listed if task]
+def _check_model(
+    steering: SteeringConfig, model_args: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
+    """What the model's configuration shows, and what goes with no model."""
+    from harness_ext import checks
+    from harness_ext.arguments import check_unknown
+
+    if given.get("use_cache"):
+        checks.check_response_cache(steering)
+    config = _configuration(model_args)
+    if config is not None:
+        check_unknown(model_args, config)
+        checks.check_layer(steering, config)
+
+
+def _folder(pretrained: Any) -> Path | None:
+    """A model's folder, where it is on this machine already."""
+    for row in packaged_models.rows():
+        if pretrained == packaged_models.PREFIX + row.name or (row.is_default and not pretrained):
+            return row.folder if row.state == "ready" else None
+    return Path(pretrained) if Path(pretrained).is_dir() else None
+
+
+def _configuration(model_args: Mapping[str, Any]) -> Any | None:
+    """The model's transformers configuration, where that is a file and needs no code of its own."""
+    from transformers import AutoConfig
+
+    from harness_ext import checks
+
+    folder = _folder(model_args.get("pretrained"))
+    if folder is None or model_args.get("trust_remote_code") or model_args.get("gguf_file"):
+        return None
+    with checks.loading(model_args.get("pretrained", folder)):
+        return AutoConfig.from_pretrained(folder, subfolder=model_args.get("subfolder", ""))
+
+
+def _chat_template(model_args: Mapping[str, Any]) -> Callable[..., str] | None:
+    """What renders a chat, where the tokenizer is in a folder; it has to have a template."""
+    from transformers import AutoTokenizer
+
+    from harness_ext import checks
+
+    folder = _folder(model_args.get("tokenizer") or model_args.get("pretrained"))
+    if folder is None or model_args.get("trust_remote_code") or model_args.get("gguf_file"):
+        return None
+    with checks.loading(folder):
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    checks.check_chat_template(tokenizer, folder)
+
+    def render(chat: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        text = tokenizer.apply_chat_template(
+            chat,
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=not add_generation_prompt,
+        )
+        return str(text)
+
+    return render
+
+
+# ---- the tasks ----------------------------------------------------------------------------------
+
+
+def _listed(tasks: str | Iterable[str] | None) -> list[str]:
+    """The tasks asked for: names, patterns, YAML files, or one folder of YAML files."""
+    given = [tasks] if isinstance(tasks, str) else list(tasks or ())
+    names = [name for task in given for name in task.split(",") if name]
     if not names:
         raise UsageError(
             "No task is given. Pass --tasks NAME[,NAME…], such as --tasks bijection_upper; "
             "`lm_eval ls tasks` lists them all."
         )
-    if len(names) == 1 and Path(names[0]).is_dir():
-        return
-    for name in names:
-        if name.endswith(".yaml") and not glob.glob(name):
-            raise UsageError(f"Task file {name} does not exist.")
-    _check_task_names([name for name in names if not name.endswith(".yaml")], include_path)
+    return names
 
 
-def _check_task_names(names: list[str], include_path: str | None) -> None:
+def _check_names(names: list[str], include_path: str | None) -> None:
     from lm_eval.tasks import TaskManager
 
-    # Indexing all of lm-eval's tasks takes seconds, ours none: look there first.
-    ours = TaskManager(include_path=plugin.tasks_dir(), include_defaults=False)
-    others = [name for name in names if not ours.match_tasks([name])]
+    from harness_ext import local_tasks
+
+    if len(names) == 1 and Path(names[0]).is_dir():
+        return
+    local = local_tasks.index(include_path)
+    others = []
+    for name in names:
+        if name.endswith(".yaml"):
+            if not glob.glob(name):
+                raise UsageError(f"Task file {name} does not exist.")
+        elif not local.match_tasks([name]):
+            others.append(name)
     if not others:
         return
     everything = TaskManager(include_path=include_path)
@@ -95,3 +174,44 @@ def _check_task_names(names: list[str], include_path: str | None) -> None:
                 f"Task {name} is not known.{suggestion(name, everything.all_tasks)} "
                 "`lm_eval ls tasks` lists them all; --include_path DIR adds your own."
             )
+
+
+def _check_tasks(
+    steering: SteeringConfig,
+    names: list[str],
+    model_args: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> None:
+    """Whether the tasks that are on this machine can be steered, by what they would ask."""
+    from harness_ext import checks, local_tasks
+    from harness_ext.steering.prompts import cue_end
+    from harness_ext.steering.task_context import TaskContext
+
+    chat = _chat_template(model_args) if given.get("apply_chat_template") else None
+    rendering = {"apply_chat_template": chat is not None, "chat_template": chat}
+    for task in local_tasks.load(local_tasks.index(given.get("include_path")), names):
+        checks.check_output_type(steering, task.OUTPUT_TYPE, [task.task_name])
+        _set_shots(task, given.get("num_fewshot"))
+        context, documents = TaskContext(task, rendering), _asked(task, given)
+        checks.check_task(steering, context, documents)
+        if given.get("apply_chat_template") and chat is None:
+            continue  # how the chat will look is not known yet
+        for document in documents.values():
+            cue_end(context.prompt([], document), steering.cue)
+
+
+def _set_shots(task: Any, num_fewshot: int | None) -> None:
+    """As lm-eval does it: a 0 in the task's YAML stands, anything else is overridden."""
+    if num_fewshot is not None and task.config.num_fewshot != 0:
+        task.set_config("num_fewshot", num_fewshot)
+
+
+def _asked(task: Any, given: Mapping[str, Any]) -> dict[int, Any]:
+    """The documents that lm-eval will ask about, by their numbers."""
+    from lm_eval.evaluator_utils import get_sample_size
+
+    samples = given.get("samples") or {}
+    if isinstance(samples, str):
+        samples = json.loads(Path(samples).read_text())
+    limit = get_sample_size(task, given.get("limit"))
+    return dict(task.doc_iterator(limit=limit, samples=samples.get(task.task_name)))

@@ -123,7 +123,7 @@ def test_run_hands_lm_evals_arguments_on(executed: list[argparse.Namespace]) -> 
     run.main(["--tasks", "a,b", "--model_args", "layer=3,method=none", "--limit", "4", "-f", "2"])
     [namespace] = executed
     assert namespace.tasks == ["a", "b"]
-    assert namespace.model_args == {"layer": 3, "method": None}
+    assert namespace.model_args == {"layer": 3, "method": "none"}
     assert (namespace.limit, namespace.num_fewshot) == (4, 2)
     assert sys.argv == process
 
@@ -134,13 +134,14 @@ def test_models_are_listed_with_licence_size_state_and_folder(
     monkeypatch.setenv("TASKVEC_CACHE", str(tmp_path))
     assert models.main([]) == 0
     printed = capsys.readouterr().out
+    table, about = printed.split("\n\n")
     for row in packaged_models.rows():
-        [line] = [line for line in printed.splitlines() if line.startswith(f"{row.name} ")][:1]
+        [line] = [line for line in table.splitlines() if line.startswith(f"{row.name} ")]
         assert row.licence in line
         assert "not fetched" in line
         assert str(tmp_path) in line
         assert f"{round(row.download_bytes / 1e6)} MB" in line
-        assert (row.terms or "") in printed
+        assert (row.terms or "") in about
 
 
 def test_refetch_fetches_the_named_model_first(

@@ -1,6 +1,5 @@
 """The start-up hook, each test in a Python of its own."""
 
-import pkgutil
 import shutil
 import subprocess
 import sys
@@ -12,14 +11,21 @@ import pytest
 from harness_ext import plugin
 
 ROOT = Path(__file__).resolve().parent.parent
-PTH = ROOT / "startup" / "taskvec-harness.pth"
-START = ROOT / "startup" / "taskvec-harness.start"
+STARTUP = ROOT / "startup"
+PTH = STARTUP / "taskvec-harness.pth"
+START = STARTUP / "taskvec-harness.start"
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))
 
 
 def run_python(code: str, *paths: Path) -> str:
-    """Run code with these folders and the standard library alone; return what it printed."""
-    preamble = f"import sys; sys.path[1:1] = {[str(path) for path in paths]}\n"
+    """Run the start-up line, then code, in a Python that finds modules in these folders alone.
+
+    Returns what was printed.
+    """
+    folders = [str(path) for path in (STARTUP, *paths)]
+    preamble = (
+        f"import sys; before = {{*sys.modules}}; sys.path[1:1] = {folders}\n{PTH.read_text()}"
+    )
     done = subprocess.run(
         [sys.executable, "-S", "-c", preamble + code], capture_output=True, text=True
     )
@@ -40,15 +46,7 @@ def other_lm_eval(tmp_path: Path) -> Path:
 
 
 def test_the_start_up_line_imports_nothing_but_the_hook() -> None:
-    added = run_python(
-        f"before = set(sys.modules)\n{PTH.read_text()}\nprint(sorted(set(sys.modules) - before))",
-        ROOT,
-    )
-    assert added == "['harness_ext', 'harness_ext._startup']"
-
-
-def test_the_start_up_line_is_silent_when_the_package_is_gone() -> None:
-    assert run_python(PTH.read_text()) == ""
+    assert run_python("print({*sys.modules} - before)", ROOT) == "{'_taskvec_startup'}"
 
 
 def test_the_start_up_line_is_one_import_line() -> None:
@@ -60,12 +58,28 @@ def test_the_start_file_names_what_the_pth_file_calls() -> None:
     # Python 3.15 ignores the import line of a .pth file beside a .start file of the same name.
     assert START.stem == PTH.stem
     [entry] = START.read_text().splitlines()
-    assert pkgutil.resolve_name(entry).__name__ == "install"
+    module, function = entry.split(":")
+    assert PTH.read_text() == f"import {module}; {module}.{function}()\n"
 
 
 def test_installing_twice_adds_one_finder() -> None:
-    count = "print(sum(type(finder).__name__ == 'HookFinder' for finder in sys.meta_path))"
-    assert run_python(f"{PTH.read_text()}\n{PTH.read_text()}\n{count}", ROOT) == "1"
+    code = """
+import _taskvec_startup
+_taskvec_startup.install()
+print(sum(type(finder).__name__ == "HookFinder" for finder in sys.meta_path))
+"""
+    assert run_python(code) == "1"
+
+
+def test_nothing_happens_where_the_package_is_gone(other_lm_eval: Path) -> None:
+    assert run_python("import lm_eval.models; print('imported')", other_lm_eval) == "imported"
+
+
+def test_every_build_ships_every_start_up_file() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    for file in (path for path in STARTUP.iterdir() if path.is_file()):
+        assert f'"startup/{file.name}" = "{file.name}"' in project
+        assert f'"{file.name}"' in (ROOT / "hatch_build.py").read_text()
 
 
 def test_nothing_happens_where_lm_eval_is_not_installed() -> None:
@@ -75,7 +89,7 @@ try:
 except ModuleNotFoundError as error:
     print(error)
 """
-    assert run_python(PTH.read_text() + code, ROOT) == "No module named 'lm_eval'"
+    assert run_python(code, ROOT) == "No module named 'lm_eval'"
 
 
 def test_another_lm_eval_is_imported_without_a_word(other_lm_eval: Path) -> None:
@@ -83,7 +97,7 @@ def test_another_lm_eval_is_imported_without_a_word(other_lm_eval: Path) -> None
 import lm_eval.models, lm_eval.tasks, lm_eval.loggers.evaluation_tracker
 print(lm_eval.models.executed, lm_eval.tasks.executed)
 """
-    assert run_python(PTH.read_text() + code, ROOT, other_lm_eval) == "True True"
+    assert run_python(code, ROOT, other_lm_eval) == "True True"
 
 
 def test_another_lm_eval_is_named_when_the_plug_in_is_asked_for(other_lm_eval: Path) -> None:
@@ -94,7 +108,7 @@ try:
 except errors.UsageError as error:
     print(error)
 """
-    message = run_python(PTH.read_text() + code, ROOT, other_lm_eval)
+    message = run_python(code, ROOT, other_lm_eval)
     assert "does not fit" in message
     assert plugin.SUPPORTED in message
 
@@ -111,7 +125,7 @@ for attempt in range(2):
     except RuntimeError as error:
         print(error)
 """
-    assert run_python(PTH.read_text() + code, ROOT, tmp_path) == "broken\nbroken"
+    assert run_python(code, ROOT, tmp_path) == "broken\nbroken"
 
 
 def test_looking_for_a_module_without_importing_it_changes_nothing(other_lm_eval: Path) -> None:
@@ -122,7 +136,7 @@ print("lm_eval.models" in sys.modules)
 import lm_eval.models
 print(lm_eval.models.executed, "exec_module" in vars(lm_eval.models.__loader__))
 """
-    assert run_python(PTH.read_text() + code, ROOT, other_lm_eval) == "False\nTrue False"
+    assert run_python(code, ROOT, other_lm_eval) == "False\nTrue False"
 
 
 def test_lm_eval_keeps_its_own_models_and_gains_ours() -> None:
@@ -133,7 +147,7 @@ print(set(model_registry.keys()) - set(lm_eval.models.MODEL_MAPPING))
 print(set(lm_eval.models.MODEL_MAPPING) - set(model_registry.keys()))
 print("harness_ext.lm" in sys.modules, "torch" in sys.modules)
 """
-    printed = run_python(PTH.read_text() + code, ROOT, SITE_PACKAGES)
+    printed = run_python(code, ROOT, SITE_PACKAGES)
     assert printed == "{'taskvec-hf'}\nset()\nFalse False"
 
 
@@ -144,7 +158,7 @@ from lm_eval.api.registry import get_model, model_registry
 print(len(model_registry))
 print(get_model("dummy").__name__, "taskvec-hf" in model_registry)
 """
-    printed = run_python(PTH.read_text() + code, ROOT, SITE_PACKAGES)
+    printed = run_python(code, ROOT, SITE_PACKAGES)
     assert printed == "0\nDummyLM True"
 
 
@@ -157,7 +171,7 @@ model_registry._objs.pop("taskvec-hf")
 importlib.reload(lm_eval.models)
 print("taskvec-hf" in model_registry)
 """
-    assert run_python(PTH.read_text() + code, ROOT, SITE_PACKAGES) == "True"
+    assert run_python(code, ROOT, SITE_PACKAGES) == "True"
 
 
 def test_modules_that_share_a_loader_are_hooked_one_by_one(tmp_path: Path) -> None:
@@ -178,5 +192,5 @@ def test_modules_that_share_a_loader_are_hooked_one_by_one(tmp_path: Path) -> No
 import lm_eval.models
 print(lm_eval.api.registry.model_registry, lm_eval.models.__loader__)
 """
-    printed = run_python(PTH.read_text() + code, ROOT, Path(archive))
+    printed = run_python(code, ROOT, Path(archive))
     assert printed.startswith("{'taskvec-hf': 'harness_ext.lm:TaskVectorLM'} <zipimporter")

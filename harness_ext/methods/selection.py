@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness_ext.config import AUTO
+from harness_ext.config import AUTO, SteeringConfig
 from harness_ext.methods.base import Bench
 from harness_ext.steering.episodes import Episode
 from harness_ext.steering.prompts import EncodedPrompt
-from harness_ext.steering.sweep import SweepPrompt, SweepScores, layer_loop, sweep_layers
+from harness_ext.steering.scoring import SweepPrompt, SweepScores
+from harness_ext.steering.sweep import layer_loop, sweep_layers
 from harness_ext.steering.task_context import TaskContext
 
 log = logging.getLogger(__name__)
@@ -46,24 +47,23 @@ class _Rows:
     is_right_choice: list[bool]
 
 
-def candidate_strengths(bench: Bench) -> tuple[float | None, ...]:
+def candidate_strengths(config: SteeringConfig) -> tuple[float | None, ...]:
     """Strengths to try: none where the state is replaced, the given one, or the grid."""
-    config = bench.config
     if config.mode == "replace":
         return (None,)
     return STRENGTHS if config.strength == AUTO else (float(config.strength),)
 
 
-def needs_development(bench: Bench) -> bool:
+def needs_development(config: SteeringConfig) -> bool:
     """Whether anything is left to choose."""
-    return bench.config.layer == AUTO or len(candidate_strengths(bench)) > 1
+    return config.layer == AUTO or len(candidate_strengths(config)) > 1
 
 
-def given(bench: Bench) -> Selection:
+def given(config: SteeringConfig) -> Selection:
     """The selection where configuration leaves no choice."""
-    (strength,) = candidate_strengths(bench)
-    assert bench.config.layer != AUTO
-    layer = int(bench.config.layer)
+    (strength,) = candidate_strengths(config)
+    assert config.layer != AUTO
+    layer = int(config.layer)
     return Selection(layer, strength, {"layer": layer, "strength": strength, "chosen_by": "user"})
 
 
@@ -74,7 +74,7 @@ def select(
 
     vectors hold every layer, in order. Warns where even the best candidate answers nothing right.
     """
-    strengths = candidate_strengths(bench)
+    strengths = candidate_strengths(bench.config)
     rows = _rows(bench, context, episodes)
     spread = vectors[torch.tensor(rows.episode)]
     if bench.config.layer == AUTO:
@@ -84,20 +84,20 @@ def select(
         layers = [int(bench.config.layer)]
         scores = layer_loop(bench.anatomy, rows.prompts, spread, strengths, layers)
     right, log_prob = _by_episode(context, rows, scores, len(episodes))
-    accuracy, likelihood = right[1:].mean(dim=1), log_prob[1:].mean(dim=1)
+    accuracy, likelihood = right.mean(dim=1), log_prob.mean(dim=1)
     # Candidates come layer by layer; the earlier one wins what accuracy and likelihood leave tied.
     order = sorted(
         range(len(accuracy)), key=lambda i: (-float(accuracy[i]), -float(likelihood[i]), i)
     )
     best = order[0]
     layer, strength = layers[best // len(strengths)], strengths[best % len(strengths)]
+    warning = None
     if accuracy[best] == 0:
-        log.warning(
-            "%s: no candidate layer answers a single development episode right; the vector does "
-            "nothing for this task, and layer %d is only the likeliest.",
-            context.name,
-            layer,
+        warning = (
+            f"no candidate layer answers a single development episode of {context.name} right; "
+            f"the vector does nothing for this task, and layer {layer} is only the likeliest."
         )
+        log.warning(warning)
     table = accuracy.view(len(layers), len(strengths)).T
     likely = likelihood.view(len(layers), len(strengths)).T
     return Selection(
@@ -109,10 +109,10 @@ def select(
             "chosen_by": "development accuracy",
             "development_episodes": len(episodes),
             "development_accuracy": round(float(accuracy[best]), 4),
-            "development_accuracy_without_vector": round(float(right[0].mean()), 4),
             "layers": layers,
             "development_accuracy_by_layer": _by_strength(strengths, table),
             "development_log_prob_by_layer": _by_strength(strengths, likely),
+            "warning": warning,
         },
     )
 
@@ -133,7 +133,8 @@ def _rows(bench: Bench, context: TaskContext, episodes: Sequence[Episode]) -> _R
             first = bench.encoder.first_tokens(prompt, context.delimiter, right)
             _add(rows, SweepPrompt(prompt.ids, prompt.cue, (first,)), number, True)
             continue
-        context_ids = len(bench.encoder.prompt(text).ids)
+        # White space at the end of the context counts as the answer's, as in lm-eval.
+        context_ids = len(bench.encoder.prompt(text.rstrip()).ids)
         for choice in context.choice_texts(episode.query):
             whole = bench.encoder.with_answer(text, context.delimiter + choice)
             _add(rows, _choice_row(whole, context_ids, bench), number, choice in right)
@@ -156,9 +157,8 @@ def _choice_row(whole: EncodedPrompt, context_ids: int, bench: Bench) -> SweepPr
 def _by_episode(
     context: TaskContext, rows: _Rows, scores: SweepScores, n_episodes: int
 ) -> tuple[Tensor, Tensor]:
-    """Rightness (0 or 1) and log-probability of the right answer: [1 + candidates, episodes]."""
-    log_prob = torch.cat([scores.plain_log_prob.unsqueeze(1), scores.log_prob.flatten(1)], dim=1)
-    right = torch.cat([scores.plain_right.unsqueeze(1), scores.right.flatten(1)], dim=1)
+    """Rightness (0 or 1) and log-probability of the right answer: [candidates, episodes]."""
+    log_prob, right = scores.log_prob.flatten(1), scores.right.flatten(1)
     if not context.choices:
         return right.T.float(), log_prob.T
     owner, is_right = torch.tensor(rows.episode), torch.tensor(rows.is_right_choice)

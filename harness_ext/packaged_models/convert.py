@@ -1,8 +1,7 @@
 """From a GGUF file to a folder that transformers loads as it is.
 
-Values are written as float32. The file's weights are quantised: each is a small integer times a
-16-bit scale, plus an offset, and float32 is the narrowest type in which the products stand as the
-file's own arithmetic gives them; bfloat16 or float16 would round them a second time.
+Values are written as float32: a quantised weight is a small integer times a 16-bit scale, plus an
+offset, which readers of the format compute in float32; a narrower type would round it once more.
 """
 
 from __future__ import annotations
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
+
+Undo = Callable[[str, Array, "PreTrainedConfig"], Array]
+"""Given a GGUF tensor's name and values and the model's configuration, the values to write."""
 
 _SHARED_PARTS = {
     "attn_q": "self_attn.q_proj",
@@ -60,6 +62,8 @@ def convert(gguf_file: Path, folder: Path) -> None:
     reader = GGUFReader(gguf_file)
     fields = {key: field.contents() for key, field in reader.fields.items()}
     family = fields["general.architecture"]
+    parts: Mapping[str, str]
+    undo: Undo
     if family == "llama":
         config, parts, undo = _llama_config(fields), _LLAMA_PARTS, _undo_llama
     elif family == "gemma3":
@@ -68,7 +72,7 @@ def convert(gguf_file: Path, folder: Path) -> None:
         raise NotImplementedError(f"no conversion for GGUF architecture {family!r}")
 
     config.save_pretrained(folder)
-    GenerationConfig(
+    GenerationConfig(  # type: ignore[no-untyped-call]
         bos_token_id=config.bos_token_id,
         eos_token_id=config.eos_token_id,
         pad_token_id=config.pad_token_id,
@@ -84,15 +88,16 @@ def _weights(
     tensors: list[ReaderTensor],
     config: PreTrainedConfig,
     parts: Mapping[str, str],
-    undo: Callable[[str, Array, PreTrainedConfig], Array],
+    undo: Undo,
 ) -> dict[str, Array]:
     """All weights, dequantised, under the names and in the layout transformers uses."""
     from gguf import dequantize
 
     weights: dict[str, Array] = {}
     for tensor in tqdm(tensors, desc="converting", unit="tensor", disable=None):
+        name = _name(tensor.name, parts)
         values = dequantize(tensor.data, tensor.tensor_type)
-        weights[_name(tensor.name, parts)] = np.ascontiguousarray(undo(tensor.name, values, config))
+        weights[name] = np.ascontiguousarray(undo(tensor.name, values, config))
     return weights
 
 
@@ -118,13 +123,17 @@ def _undo_llama(name: str, values: Array, config: PreTrainedConfig) -> Array:
     else:
         return values
     rows, columns = values.shape
-    interleaved = values.reshape(heads, rows // heads // 2, 2, columns)
-    return interleaved.swapaxes(1, 2).reshape(rows, columns)
+    pairs = values.reshape(heads, rows // heads // 2, 2, columns)
+    undone: Array = pairs.swapaxes(1, 2).reshape(rows, columns)
+    return undone
 
 
 def _undo_gemma(name: str, values: Array, _config: PreTrainedConfig) -> Array:
     """Undo the 1 that llama.cpp adds to norm weights: Gemma multiplies by one plus the weight."""
-    return values - np.float32(1) if name.endswith("_norm.weight") else values
+    if not name.endswith("_norm.weight"):
+        return values
+    undone: Array = values - np.float32(1)
+    return undone
 
 
 def _llama_config(fields: Mapping[str, Any]) -> PreTrainedConfig:

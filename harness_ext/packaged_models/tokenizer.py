@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-# Token types of the GGUF format.
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
+# Token types of the GGUF format; the others need no care here.
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 
 # SentencePiece writes a space inside a token as this character.
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
@@ -60,7 +60,7 @@ def build(fields: Mapping[str, Any], max_length: int) -> PreTrainedTokenizerFast
             pair=f"{bos}:0 $A:0 {bos}:1 $B:1",
             special_tokens=[(bos, fields["tokenizer.ggml.bos_token_id"])],
         )
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=backend,
         model_max_length=max_length,
         clean_up_tokenization_spaces=False,
@@ -76,6 +76,9 @@ def byte_level_bpe(tokens: Sequence[str], merges: Sequence[str]) -> Tokenizer:
     Every digit is split off first; what lies between goes through GPT-2's pattern. The order
     matters: in ``"\\n\\n3"`` the blank line stays one piece, where GPT-2's pattern on the whole
     would keep its last newline apart.
+
+    A byte that is no token vanishes, as in llama.cpp. SmolLM2 lacks those of six control
+    characters and of U+40000 to U+BFFFF, where Unicode has no characters yet.
 
     Args:
         tokens: vocabulary in id order, bytes written with GPT-2's printable alphabet.
@@ -103,7 +106,8 @@ def sentencepiece_bpe(
 ) -> Tokenizer:
     """SentencePiece's BPE: the adjacent pair whose union scores best is joined first.
 
-    A character outside the vocabulary becomes its UTF-8 bytes.
+    A character outside the vocabulary becomes its UTF-8 bytes. ``SPACE`` in the text itself
+    cannot be told from a space afterwards.
 
     Args:
         tokens: vocabulary in id order, spaces inside written as ``SPACE``.
@@ -142,6 +146,7 @@ def merges_from_scores(
     for token in sorted(ids, key=lambda token: (-scores[ids[token]], ids[token])):
         splits = ((token[:cut], token[cut:]) for cut in range(1, len(token)))
         known = [(left, right) for left, right in splits if left in ids and right in ids]
+        # Two ways to one token rank alike; in id order, as Hugging Face's own conversions have it.
         merges += sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
     return merges
 

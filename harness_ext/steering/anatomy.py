@@ -30,11 +30,13 @@ class Anatomy:
     hidden_size: int
     cache_argument: str
     """Name under which `forward` takes the key-value cache (it changed between releases)."""
+    bare_head: bool
+    """Whether logits are the output embedding's product and nothing else (no soft cap, no scale)."""
 
     @property
     def device(self) -> torch.device:
         """Device of the input embeddings, where token ids have to be."""
-        return self.model.get_input_embeddings().weight.device
+        return _input_device(self.model)
 
     @property
     def vocabulary_size(self) -> int:
@@ -80,6 +82,7 @@ def dissect(model: PreTrainedModel) -> Anatomy:
         layers=_decoder_layers(model, config.num_hidden_layers, config.hidden_size),
         hidden_size=config.hidden_size,
         cache_argument=_cache_argument(model),
+        bare_head=_has_bare_head(model),
     )
     _prove_injection(anatomy)
     return anatomy
@@ -96,10 +99,25 @@ def _cache_argument(model: PreTrainedModel) -> str:
     )
 
 
+def _has_bare_head(model: PreTrainedModel) -> bool:
+    products: list[Any] = []
+    head = model.get_output_embeddings()
+    handle = head.register_forward_hook(lambda *call: products.append(call[2]))
+    try:
+        with torch.no_grad():
+            logits = model(input_ids=_probe_ids(model), use_cache=False).logits
+    finally:
+        handle.remove()
+    return len(products) == 1 and torch.equal(products[0], logits)
+
+
 def _probe_ids(model: PreTrainedModel) -> Tensor:
     """Four different ordinary token ids [1, 4]."""
-    device = model.get_input_embeddings().weight.device
-    return torch.arange(10, 10 + _PROBE_LENGTH, device=device).unsqueeze(0)
+    return torch.arange(10, 10 + _PROBE_LENGTH, device=_input_device(model)).unsqueeze(0)
+
+
+def _input_device(model: PreTrainedModel) -> torch.device:
+    return next(model.get_input_embeddings().parameters()).device
 
 
 def _decoder_layers(
@@ -149,9 +167,10 @@ def _prove_injection(anatomy: Anatomy) -> None:
         hidden[:, position] = -hidden[:, position].roll(1, dims=-1)
         return with_hidden(output, hidden)
 
-    middle = anatomy.layers[len(anatomy.layers) // 2]
+    # Rounded down: after a model's last layer nothing could carry the edit to other positions.
+    middle = (len(anatomy.layers) - 1) // 2
     plain = _logits(anatomy, ids)
-    handle = middle.register_forward_hook(edit)
+    handle = anatomy.layers[middle].register_forward_hook(edit)
     try:
         edited = _logits(anatomy, ids)
     finally:
@@ -159,8 +178,8 @@ def _prove_injection(anatomy: Anatomy) -> None:
     name = type(anatomy.model).__name__
     if torch.equal(plain[:, position], edited[:, position]):
         raise UsageError(
-            f"{name}: editing the state after layer {len(anatomy.layers) // 2} does not change the "
-            "logits, so a vector injected there would do nothing."
+            f"{name}: editing the state after layer {middle} does not change the logits, so a "
+            "vector injected there would do nothing."
         )
     if not torch.allclose(plain[:, :position], edited[:, :position], atol=1e-4, rtol=1e-4):
         raise UsageError(

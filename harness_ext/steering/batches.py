@@ -6,7 +6,7 @@ lm-eval's `batch_size` says how many requests are answered together; what steeri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -41,16 +41,13 @@ def pad_right(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     return torch.tensor(filled, dtype=torch.long, device=device)
 
 
-def pad_left(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Token ids, attention mask and position ids, each [rows, longest], filled up on the left.
-
-    Real tokens count their positions from 0; the filling is masked out.
-    """
-    width = max(map(len, rows))
-    ids = torch.zeros(len(rows), width, dtype=torch.long, device=device)
-    mask = torch.zeros_like(ids)
-    for i, row in enumerate(rows):
-        if row:
-            ids[i, width - len(row) :] = torch.tensor(row, device=device)
-            mask[i, width - len(row) :] = 1
-    return ids, mask, (mask.cumsum(dim=1) - 1).clamp(min=0)
+def of_equal_shape(
+    lengths: Sequence[int], shapes: Sequence[Hashable], budget: int = TOKEN_BUDGET
+) -> Iterator[list[int]]:
+    """The same, every batch holding rows of one shape only (the length may be part of it)."""
+    groups: dict[Hashable, list[int]] = {}
+    for index, shape in enumerate(shapes):
+        groups.setdefault(shape, []).append(index)
+    for members in groups.values():
+        for batch in by_length([lengths[index] for index in members], budget):
+            yield [members[i] for i in batch]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -10,8 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from harness_ext.steering.anatomy import Anatomy, hidden_of
-from harness_ext.steering.batches import TOKEN_BUDGET, by_length, pad_right
+from harness_ext.steering.batches import TOKEN_BUDGET, by_length, of_equal_shape, pad_right
 from harness_ext.steering.prefix import run_prefix
+
+log = logging.getLogger(__name__)
+
+_flaws: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
+"""By model: why its cache cannot serve several continuations, or None where that was shown."""
 
 
 class _Done(Exception):
@@ -56,18 +63,67 @@ def branched_states(
 
     Stem i, the demonstrations of a prompt, runs once; its `branches[i]` (equally many for every
     stem), the dummy queries, run on its cached keys and values. `done` is told how many stems each
-    forward finished.
+    forward finished. A model whose cache cannot serve several continuations (recurrent layers, say)
+    runs whole rows instead; that is tried on the first stems a model is given, and said in the log.
     """
+    if anatomy.model not in _flaws:
+        _flaws[anatomy.model] = flaw = _flaw(anatomy, stems[:2], branches[:2])
+        if flaw is not None:
+            log.warning(
+                "%s: several dummy queries run a whole prompt each; its cache cannot be shared by "
+                "continuations (%s).",
+                type(anatomy.model).__name__,
+                flaw,
+            )
+    if _flaws[anatomy.model] is None:
+        return _branched(anatomy, stems, branches, layers, done, budget)
+    whole = _whole_rows(stems, branches)
+    states = last_states(anatomy, whole, layers, budget=budget)
+    done(len(stems))
+    return states.unflatten(0, (len(stems), len(branches[0])))
+
+
+def _whole_rows(
+    stems: Sequence[Sequence[int]], branches: Sequence[Sequence[Sequence[int]]]
+) -> list[list[int]]:
+    return [[*stem, *row] for stem, own in zip(stems, branches, strict=True) for row in own]
+
+
+def _flaw(
+    anatomy: Anatomy, stems: Sequence[Sequence[int]], branches: Sequence[Sequence[Sequence[int]]]
+) -> str | None:
+    """What goes wrong when these continuations share a cached beginning, or None."""
+    layers = [len(anatomy.layers) - 1]
+    try:
+        found = _branched(anatomy, stems, branches, layers, lambda _: None, TOKEN_BUDGET)
+    except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+        return f"{type(error).__name__}: {error}"
+    expected = last_states(anatomy, _whole_rows(stems, branches), layers)
+    gap = (found.flatten(0, 1) - expected).norm() / expected.norm()
+    tolerance = 1e-3 if anatomy.model.dtype == torch.float32 else 0.1
+    return None if gap <= tolerance else f"states differ by {gap:.2g} of their norm"
+
+
+def _branched(
+    anatomy: Anatomy,
+    stems: Sequence[Sequence[int]],
+    branches: Sequence[Sequence[Sequence[int]]],
+    layers: Sequence[int],
+    done: Callable[[int], object],
+    budget: int,
+) -> Tensor:
     per_stem = len(branches[0])
     states: dict[int, Tensor] = {}
-    longest = [len(s) + per_stem * max(map(len, b)) for s, b in zip(stems, branches, strict=True)]
-    for batch in by_length(longest, budget):
-        prefix = run_prefix(anatomy, [stems[i] for i in batch])
+    lengths = [len(stem) for stem in stems]
+    whole = [n + per_stem * max(map(len, own)) for n, own in zip(lengths, branches, strict=True)]
+    for batch in of_equal_shape(whole, lengths, budget):
+        cache = run_prefix(anatomy, [stems[i] for i in batch])
+        cache.batch_repeat_interleave(per_stem)
         rows = [row for i in batch for row in branches[i]]
         ids = pad_right(rows, anatomy.device)
         last = torch.tensor([len(row) - 1 for row in rows])
         with reading(anatomy, layers, last) as read:
-            anatomy.model(**prefix.continuation(anatomy, ids, copies=per_stem))
+            anatomy.model(input_ids=ids, use_cache=True, **{anatomy.cache_argument: cache})
         found = _stack(read, layers)
         states.update(zip(batch, found.unflatten(0, (len(batch), per_stem)), strict=True))
         done(len(batch))

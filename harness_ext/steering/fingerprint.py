@@ -8,19 +8,23 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+SAMPLE = "Example: Ab 123 → naïve\n\n 4 x\t中!"
+"""Text whose ids tell apart tokenizers of one vocabulary that cut it differently."""
+
 
 def tensor_hash(tensor: Tensor) -> str:
     """SHA-256 of a tensor's bytes, dtype and shape, as hex digits."""
     flat = tensor.detach().cpu().contiguous()
     digest = hashlib.sha256(f"{flat.dtype} {tuple(flat.shape)}".encode())
-    digest.update(flat.view(-1).view(torch.uint8).numpy())
+    digest.update(memoryview(flat.view(-1).view(torch.uint8).numpy()))
     return digest.hexdigest()
 
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
-    """SHA-256 of a tokenizer's vocabulary and special tokens, as hex digits."""
+    """SHA-256 of a tokenizer's vocabulary, special tokens and ids of SAMPLE, as hex digits."""
     entries = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    text = repr((entries, sorted(tokenizer.special_tokens_map.items())))
+    special = sorted(tokenizer.special_tokens_map.items())
+    text = repr((entries, special, tokenizer.encode(SAMPLE)))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

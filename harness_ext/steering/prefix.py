@@ -1,67 +1,53 @@
-"""Prompts split before a position whose later tokens are run many times: the shared part runs once.
+"""Beginnings that several token rows share, run once.
 
 Under causal attention nothing after a token changes what lies before it, so the keys and values of
-a common beginning serve every continuation.
+a common beginning serve every continuation. Rows of one batch are equally long here, so that no
+padding, and with it no mask, comes in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
 
 import torch
-from torch import Tensor
 from transformers import Cache, DynamicCache
 
 from harness_ext.steering.anatomy import Anatomy
-from harness_ext.steering.batches import pad_left
+
+WORTH_A_FORWARD = 64
+"""Tokens that a separate forward has to save: each one reads all weights once."""
 
 
-@dataclass(frozen=True)
-class Prefix:
-    """The cached beginning of a batch of prompts, padded on the left.
+def run_prefix(anatomy: Anatomy, rows: Sequence[Sequence[int]]) -> Cache:
+    """Keys and values, at every layer, of equally long token rows (one cache row for each).
 
-    cache: keys and values of all layers. mask: [rows, width], 1 on real tokens.
-    lengths: [rows], real tokens per row.
+    What all rows begin with runs as one row, and so do equal rows. Empty rows give an empty cache.
     """
-
-    cache: Cache
-    mask: Tensor
-    lengths: Tensor
-
-    def continuation(self, anatomy: Anatomy, ids: Tensor, copies: int = 1) -> dict[str, Any]:
-        """Keyword arguments for a forward of `ids` [rows · copies, m] right after the prefix.
-
-        With `copies` every row of the prefix is followed by that many continuations in turn; the
-        cache is expanded in place and can be used once.
-        """
-        if copies > 1:
-            self.cache.batch_repeat_interleave(copies)
-        mask = self.mask.repeat_interleave(copies, dim=0)
-        steps = torch.arange(ids.shape[1], device=ids.device)
-        positions = self.lengths.repeat_interleave(copies).unsqueeze(1) + steps
-        return {
-            "input_ids": ids,
-            "attention_mask": torch.cat([mask, mask.new_ones(ids.shape)], dim=1),
-            "position_ids": positions,
-            anatomy.cache_argument: self.cache,
-            "use_cache": True,
-        }
-
-
-def run_prefix(anatomy: Anatomy, rows: Sequence[Sequence[int]]) -> Prefix:
-    """Run the token rows once and keep their keys and values; no logits beyond the last position."""
-    ids, mask, positions = pad_left(rows, anatomy.device)
     cache = DynamicCache(config=anatomy.model.config)
-    if ids.shape[1]:
-        with torch.no_grad():
-            anatomy.model(
-                input_ids=ids,
-                attention_mask=mask,
-                position_ids=positions,
-                use_cache=True,
-                logits_to_keep=1,
-                **{anatomy.cache_argument: cache},
-            )
-    return Prefix(cache=cache, mask=mask, lengths=mask.sum(dim=1))
+    each = list(dict.fromkeys(tuple(row) for row in rows))
+    common = common_beginning(each)
+    if (len(each) - 1) * len(common) < WORTH_A_FORWARD:
+        common = ()
+    if common:
+        _extend(anatomy, cache, [common])
+        cache.batch_repeat_interleave(len(each))
+    if len(common) < len(each[0]):
+        _extend(anatomy, cache, [row[len(common) :] for row in each])
+    if each[0]:
+        cache.batch_select_indices(torch.tensor([each.index(tuple(row)) for row in rows]))
+    return cache
+
+
+def common_beginning(rows: Sequence[Sequence[int]]) -> Sequence[int]:
+    """The longest token row that all of `rows` begin with."""
+    same = takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))
+    return rows[0][: sum(1 for _ in same)]
+
+
+def _extend(anatomy: Anatomy, cache: Cache, rows: Sequence[Sequence[int]]) -> None:
+    ids = torch.tensor(rows, device=anatomy.device)
+    with torch.no_grad():
+        anatomy.model(
+            input_ids=ids, use_cache=True, logits_to_keep=1, **{anatomy.cache_argument: cache}
+        )

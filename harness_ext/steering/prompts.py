@@ -48,28 +48,32 @@ class PromptEncoder:
     cue: str
 
     def prompt(self, text: str) -> EncodedPrompt:
-        """The context `text`, which has to end with the cue (white space may follow).
-
-        Raises :class:`UsageError` where the cue is missing or something stands behind it.
-        """
-        return self._at(text, text, self._last_cue(text))
+        """The context `text`, which has to end with the cue; raises as :func:`cue_end` does."""
+        return self._at(text, text, cue_end(text, self.cue))
 
     def with_answer(self, context: str, continuation: str) -> EncodedPrompt:
-        """Context and continuation encoded together, the cue being the context's last.
+        """Context and continuation as lm-eval scores them, the cue being the context's last.
 
-        Raises :class:`UsageError` as :meth:`prompt` does, and where the tokenizer joins the cue's
+        lm-eval encodes both together, but feeds the context's own ids and what the whole has beyond
+        so many; where the tokenizer joins the cue and the delimiter, these differ from the whole's.
+
+        Raises :class:`UsageError` as :func:`cue_end` does, and where the tokenizer joins the cue's
         last character and the start of the continuation in one token.
         """
-        end = self._last_cue(context)
-        prompt = self._at(context + continuation, context, end)
-        answer = len(context) + len(continuation) - len(continuation.lstrip())
-        if self._offsets(prompt.text, prompt.ids)[prompt.cue][1] > answer:
+        text = context + continuation
+        whole = self._at(text, context, cue_end(context, self.cue))
+        answer = len(text) - len(continuation.lstrip())
+        if self._offsets(text, whole.ids)[whole.cue][1] > answer:
             raise UsageError(
                 f"the tokenizer joins the cue {self.cue!r} and the start of the answer "
                 f"{continuation!r} in one token, so there is no state of the cue alone. Choose "
                 "another cue or target delimiter."
             )
-        return prompt
+        fed = tuple(self.encode(context.rstrip()))
+        if whole.ids[: len(fed)] == fed:
+            return whole
+        prompt = self.prompt(context.rstrip())
+        return EncodedPrompt(text, (*fed, *whole.ids[len(fed) :]), prompt.cue)
 
     def first_tokens(
         self, prompt: EncodedPrompt, delimiter: str, answers: Sequence[str]
@@ -90,29 +94,13 @@ class PromptEncoder:
                 first.append(alone[0])
         return tuple(dict.fromkeys(first))
 
-    def _last_cue(self, context: str) -> int:
-        """Index right after the last cue's last character; only white space may follow it."""
-        start = context.rfind(self.cue)
-        if start < 0:
-            raise UsageError(
-                f"the cue {self.cue!r} does not occur in the prompt {_end(context)}. Pass the text "
-                "that ends this task's input as cue=… in --model_args."
-            )
-        end = start + len(self.cue)
-        if context[end:].strip():
-            raise UsageError(
-                f"{context[end:]!r} stands between the cue {self.cue!r} and the answer in the "
-                f"prompt {_end(context)}; the answer has to follow the cue. Choose a cue that ends "
-                "the prompt, or run without the chat template that puts this there."
-            )
-        return end
-
     def _at(self, text: str, context: str, end: int) -> EncodedPrompt:
         ids = tuple(self.encode(text))
         holding = [i for i, (a, b) in enumerate(self._offsets(text, ids)) if a < end <= b]
         if not holding:
             raise UsageError(
-                f"no token holds the end of the cue {self.cue!r} in the prompt {_end(context)}."
+                f"no token holds the end of the cue {self.cue!r} in the prompt {_end(context)}. "
+                "Choose a cue that ends in a character the tokenizer keeps, not in white space."
             )
         return EncodedPrompt(text, ids, holding[-1])
 
@@ -131,6 +119,27 @@ class PromptEncoder:
             f"the tokenizer does not encode {_end(text)} as the model is fed it, so the cue cannot "
             "be found; check add_bos_token and the tokenizer's own post-processing."
         )
+
+
+def cue_end(context: str, cue: str) -> int:
+    """Index right after the last cue's last character.
+
+    Raises :class:`UsageError` where the cue is missing, or more than white space follows it.
+    """
+    start = context.rfind(cue)
+    if start < 0:
+        raise UsageError(
+            f"the cue {cue!r} does not occur in the prompt {_end(context)}. Pass the text that "
+            "ends this task's input as cue=… in --model_args."
+        )
+    end = start + len(cue)
+    if context[end:].strip():
+        raise UsageError(
+            f"{context[end:]!r} stands between the cue {cue!r} and the answer in the prompt "
+            f"{_end(context)}; the answer has to follow the cue. Choose a cue that ends the "
+            "prompt, or run without the chat template that puts this there."
+        )
+    return end
 
 
 def _end(text: str, width: int = 60) -> str:

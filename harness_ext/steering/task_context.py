@@ -77,10 +77,12 @@ class TaskContext:
 
     @property
     def delimiter(self) -> str:
-        """What stands between a prompt and its answer."""
-        return (
-            "" if self.rendering.get("apply_chat_template") else self.task.config.target_delimiter
-        )
+        """What stands between a prompt and its answer (in a chat, only after a prefilled text)."""
+        config = self.task.config
+        prefilled = bool(config.gen_prefix) and not config.gen_prefix[-1].isspace()
+        if self.rendering.get("apply_chat_template") and not prefilled:
+            return ""
+        return config.target_delimiter
 
     @property
     def choices(self) -> bool:
@@ -94,8 +96,9 @@ class TaskContext:
         the tested documents.
         """
         task, shots = self.task, self.task.fewshot_cfg
-        own = shots.split is not None or shots.samples is not None
-        if not (own or task.has_training_docs() or task.has_validation_docs()):
+        own = shots.split is not None or shots.samples is not None or task.has_training_docs()
+        # A validation split serves for demonstrations only where another one is tested.
+        if not (own or (task.has_validation_docs() and task.has_test_docs())):
             raise UsageError(
                 f"task {self.name!r} has no few-shot split (fewshot_split, training_split or "
                 "fewshot_config.samples), so there is nothing to extract a vector from but the "
@@ -122,10 +125,8 @@ class TaskContext:
         if self._own:
             return list(self.task.sampler.order(document, draw))
         own = self.identity(document)
-        others = {self.identity(d): d for d in self.pool()}
-        others.pop(own, None)
+        shuffled = [other for text, other in self._by_identity.items() if text != own]
         key = json.dumps([seed, self.name, draw, own], ensure_ascii=False)
-        shuffled = list(others.values())
         random.Random(key).shuffle(shuffled)
         return shuffled
 
@@ -158,13 +159,20 @@ class TaskContext:
         if self._own:
             return list(self.task.accepted_answers(document))
         target = self.task.doc_to_target(document)
-        if isinstance(target, int) and self.task.config.doc_to_choice is not None:
-            target = self.task.doc_to_choice(document)[target]
-        return [str(t) for t in target] if isinstance(target, list) else [str(target)]
+        targets = target if isinstance(target, list) else [target]
+        if self.task.config.doc_to_choice is not None:
+            choices = self.task.doc_to_choice(document)
+            targets = [choices[t] if isinstance(t, int) else t for t in targets]
+        return [str(t) for t in targets]
 
     def choice_texts(self, document: Document) -> list[str]:
         """The choices of a choice task, as they follow the prompt's delimiter."""
         return [str(choice) for choice in self.task.doc_to_choice(document)]
+
+    @functools.cached_property
+    def _by_identity(self) -> dict[str, Document]:
+        """The few-shot documents, of those that are the same for an episode the last."""
+        return {self.identity(document): document for document in self.pool()}
 
     @property
     def _own(self) -> bool:

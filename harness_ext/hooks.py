@@ -1,4 +1,4 @@
-"""Calls the plug-in's hooks when modules of lm-eval have been executed."""
+"""Calls the plug-in's hooks when their modules of lm-eval have been executed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from harness_ext._startup import HOOKS
+from harness_ext.plugin import HOOKS
 
 
 def find_hooked_spec(
     asking: Any, fullname: str, path: Sequence[str] | None, target: ModuleType | None
 ) -> ModuleSpec | None:
-    """The spec given by the finders behind the asking one, its loader set to call the hook."""
+    """The spec that the finders behind the asking one give, its loader set to call the hook.
+
+    None for a module without a hook.
+    """
+    if fullname not in HOOKS:
+        return None
     finders = iter(sys.meta_path)
     for finder in finders:
         if finder is asking:
@@ -50,9 +55,7 @@ def _call_hook(module: ModuleType) -> None:
     if hook is None:  # a loader that serves several modules was asked for another one first
         return
     try:
-        from harness_ext import plugin
-
-        getattr(plugin, hook)(module)
+        hook(module)
     except Exception:
         # Whoever imports lm-eval need not want the plug-in, so its import must not fail for it.
         # Whoever does gets the reason: plugin.activate() calls the hook again and reports.

@@ -1,37 +1,15 @@
-"""What is checked before a model loads."""
+"""Names of tasks, configuration files, and mistakes that show during the run only."""
 
-import argparse
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lm_eval.tasks import manager as manager_module
 
-from harness_ext import plugin, preflight
-from harness_ext.errors import UsageError
-
-
-@pytest.fixture(autouse=True)
-def small_lm_eval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An lm-eval whose own tasks are one: indexing all of them takes seconds."""
-    folder = tmp_path / "stock"
-    folder.mkdir()
-    (folder / "stock.yaml").write_text("task: stock_task\ndataset_path: json\n")
-    monkeypatch.setattr(manager_module, "__file__", str(folder / "manager.py"))
-    plugin.activate()
-
-
-def arguments(**given: Any) -> argparse.Namespace:
-    absent = dict.fromkeys(("config", "include_path", "model_args"))
-    return argparse.Namespace(
-        **{**absent, "model": plugin.MODEL, "tasks": ["bijection_upper"], **given}
-    )
-
-
-def message_of(**given: Any) -> str:
-    with pytest.raises(UsageError) as error:
-        preflight.check(arguments(**given))
-    return str(error.value)
+from harness_ext import preflight
+from tests.preflight.conftest import arguments, message_of
 
 
 @pytest.mark.parametrize(
@@ -39,8 +17,8 @@ def message_of(**given: Any) -> str:
     [
         ["bijection_upper"],
         ["bijection_upper", "stock_task"],
-        ["forward_*"],
-        ["taskvec_bijection"],
+        ["forward_up*"],
+        ["taskvec_inverse"],
         "bijection_upper,forward_upper",
     ],
 )
@@ -73,23 +51,24 @@ def test_no_task_is_a_mistake(tasks: Any) -> None:
     assert "--tasks" in message_of(tasks=tasks)
 
 
-def test_steering_arguments_are_checked() -> None:
-    assert "layer=deep" in message_of(model_args={"layer": "deep"})
-
-
-def test_arguments_of_other_models_are_not_ours_to_check() -> None:
-    preflight.check(arguments(model="hf", model_args={"layer": "deep"}))
-
-
-def test_an_unknown_packaged_model_is_named() -> None:
-    assert "gpt-9" in message_of(model_args={"pretrained": "packaged:gpt-9"})
-
-
-def test_a_missing_model_folder_is_named(tmp_path: Path) -> None:
-    missing = str(tmp_path / "missing")
-    assert missing in message_of(model_args={"pretrained": missing})
-    preflight.check(arguments(model_args={"pretrained": str(tmp_path)}))
-    preflight.check(arguments(model_args={"pretrained": "org/model"}))
+def test_a_mistake_found_during_the_run_is_one_line_and_status_2(
+    model: Path,
+) -> None:
+    # Whether an extraction prompt fits is known to the tokenizer alone.
+    model_args = f"pretrained={model},max_length=40"
+    command = ["run", "--tasks", "forward_upper", "--limit", "1", "--model_args", model_args]
+    done = subprocess.run(
+        [sys.executable, "-m", "harness_ext", *command],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    [line] = [line for line in done.stderr.splitlines() if "taskvec: error" in line]
+    assert line.startswith("taskvec: error: an extraction prompt of demos=10 has ")
+    assert done.stderr.endswith(f"{line}\n")
+    assert "|forward_upper|" not in done.stdout
 
 
 def test_the_command_line_wins_over_the_configuration_file(tmp_path: Path) -> None:

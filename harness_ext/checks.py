@@ -1,0 +1,127 @@
+"""What steering refuses: checks that `taskvec run` makes early and the model makes again.
+
+They need the model's configuration at most, never its weights. Each raises :class:`UsageError`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import jinja2
+from jinja2 import meta
+from safetensors import SafetensorError
+
+from harness_ext import packaged_models
+from harness_ext.config import AUTO, SteeringConfig
+from harness_ext.errors import UsageError
+from harness_ext.methods.selection import needs_development
+from harness_ext.steering.episodes import EpisodeShape, episode_about
+from harness_ext.steering.task_context import Document, TaskContext
+
+ROLLING = "loglikelihood_rolling"
+
+
+@contextmanager
+def loading(pretrained: object) -> Iterator[None]:
+    """Name the model where what is loaded meanwhile is not there, or is no model."""
+    try:
+        yield
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = " ".join(str(error).split()).removesuffix(".")
+        raise UsageError(
+            f"pretrained={pretrained} cannot be loaded: {reason}. pretrained takes a model folder, "
+            f"a hub name, or {packaged_models.PREFIX}NAME with NAME out of "
+            f"{', '.join(packaged_models.MODELS)}."
+        ) from error
+
+
+def check_layer(steering: SteeringConfig, config: Any) -> None:
+    """The layer has to be one of the model's, by its transformers configuration."""
+    n_layers = getattr(config.get_text_config(), "num_hidden_layers", None)
+    if n_layers is None or steering.layer == AUTO or not steering.steered:
+        return
+    if int(steering.layer) >= n_layers:
+        raise UsageError(
+            f"layer={steering.layer} is out of range: the model has {n_layers} layers, 0 to "
+            f"{n_layers - 1}. Pass one of these, or layer=auto."
+        )
+
+
+def check_response_cache(steering: SteeringConfig) -> None:
+    """lm-eval's response cache and steering exclude each other."""
+    if steering.steered:
+        raise UsageError(
+            f"--use_cache cannot be combined with method={steering.method}: lm-eval stores answers "
+            "by the prompt's text alone, so answers of another task, draw or vector with the same "
+            "prompt would be returned. Drop --use_cache."
+        )
+
+
+def check_chat_template(tokenizer: Any, name: object) -> None:
+    """A chat can be rendered only by a tokenizer that says how."""
+    if not tokenizer.chat_template:
+        raise UsageError(
+            f"--apply_chat_template was given, but the tokenizer of {name} has no chat template. "
+            "Drop the option or pass a tokenizer that has one."
+        )
+
+
+def check_output_type(steering: SteeringConfig, output_type: str, tasks: Iterable[str]) -> None:
+    """Whole texts, as rolling perplexities score them, have no cue to steer at."""
+    if steering.steered and output_type == ROLLING:
+        raise UsageError(
+            f"method={steering.method} injects at a cue, and {ROLLING} "
+            f"({', '.join(sorted(tasks))}) scores whole texts that have none. Run these tasks with "
+            "method=none."
+        )
+
+
+def check_task(
+    steering: SteeringConfig, context: TaskContext, documents: Mapping[int, Document]
+) -> None:
+    """What can be asked of a task before anything is computed for it.
+
+    documents: those to be tested, by their numbers. Each has to ask something, and the few-shot
+    split has to hold the episode about the first of them and, where its own documents serve to
+    choose or to average, about one of these.
+    """
+    for number, document in documents.items():
+        if _is_empty(context, document, steering.cue):
+            raise UsageError(
+                f"document {number} of task {context.name!r} has an empty query; there is nothing "
+                "to answer. Fill or remove the document."
+            )
+    shape = EpisodeShape(steering.demos, context.shots, steering.queries)
+    own = context.pool()[:1] if steering.average or needs_development(steering) else []
+    for document in (*own, *list(documents.values())[:1]):
+        episode_about(context, document, shape, 0, steering.seed)
+
+
+def _is_empty(context: TaskContext, document: Document, cue: str) -> bool:
+    """Whether a prompt has no text but its cue, or none of the fields it is made of is filled."""
+    used = _fields(context.task.config.doc_to_text, document)
+    if used and all(_blank(document[name]) for name in used):
+        return True
+    return not context.text(document).replace(cue, "").strip()
+
+
+def _fields(doc_to_text: Any, document: Document) -> list[str]:
+    """The document's fields that a task's prompt is made of; none where a function makes it."""
+    if not isinstance(doc_to_text, str):
+        return []
+    names = {doc_to_text} if doc_to_text in document else _variables(doc_to_text)
+    return sorted(names & document.keys())
+
+
+@functools.lru_cache
+def _variables(template: str) -> frozenset[str]:
+    return frozenset(meta.find_undeclared_variables(jinja2.Environment().parse(template)))
+
+
+def _blank(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, (list, tuple, Mapping)) and not value)

@@ -1,0 +1,168 @@
+"""Turns lm-eval's output into recorded results: ``python -m harness_ext.compare.record``.
+
+What lm-eval writes with --output_path and --log_samples is kept but for what tells of the machine
+and the user: folders, the description of the hardware, access tokens. Of each sample the prompt is
+left out, which follows from the task.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness_ext.compare.runs import (
+    RESULTS,
+    SAMPLES,
+    Answer,
+    Run,
+    answer_of,
+    by_task,
+    cell_of,
+    read_results,
+    read_rows,
+)
+from harness_ext.errors import UsageError
+
+USAGE_ERROR = 2
+_DROPPED = ("upper_git_hash", "config_source", "model_name_sanitized", "token", "use_auth_token")
+_VERSIONS = re.compile(r"^(?:PyTorch|Python) version: \S+", re.MULTILINE)
+_PATH = re.compile(r"(?:~[^/]*/|/[^/\n]+/|[A-Za-z]:[\\/]|\\\\)[^\n]*")
+_PATH_INSIDE = re.compile(r"(?<![\w.:/])~?/(?:[^\s/,;'\"]+/)+(?P<last>[^\s/,;'\"]*)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Record the runs found, and print where each went. Returns 2 for a user's mistake."""
+    parser = argparse.ArgumentParser(
+        prog="python -m harness_ext.compare.record",
+        description="Turn lm-eval's output (--output_path, --log_samples) into recorded results.",
+    )
+    parser.add_argument("sources", metavar="SRC", nargs="+", type=Path, help="folder or results_*")
+    parser.add_argument("--to", type=Path, required=True, help="folder of recorded results")
+    args = parser.parse_args(argv)
+    try:
+        for folder in record(args.sources, args.to):
+            print(folder)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    return 0
+
+
+def record(sources: Iterable[Path], to: Path) -> list[Path]:
+    """Record every run found in the sources, and return the folders written.
+
+    A source is a folder, searched at any depth, or a results file of lm-eval. Nothing is written
+    unless all runs can be recorded; a cell that was recorded before is replaced.
+
+    Raises:
+        UsageError: naming the file, where a source holds no run, a file is not what lm-eval
+            writes for the word tasks, or two runs belong to the same cell.
+    """
+    runs: dict[Path, tuple[Path, Run]] = {}
+    for path in (path for source in sources for path in _results_files(source)):
+        run = read_output(path)
+        folder = to / run.cell.folder
+        if folder in runs:
+            raise UsageError(
+                f"{path} and {runs[folder][0]} are both runs of {run.cell.folder}. Name the one "
+                "to record; the tasks of one cell are recorded from one run."
+            )
+        runs[folder] = (path, run)
+    for folder, (_, run) in runs.items():
+        _write(folder, run)
+    return list(runs)
+
+
+def read_output(path: Path) -> Run:
+    """The run behind a results file of lm-eval, with the samples files beside it.
+
+    Raises :class:`UsageError` as described in `record`.
+    """
+    results = anonymous(read_results(path))
+    cell = cell_of(results, path)
+    answers = by_task(_answers(path), results, path)
+    return Run(cell, results, answers)
+
+
+def anonymous(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The results file without what tells of a machine or a user.
+
+    Of absolute paths the last part is kept, of the description of the environment the versions of
+    Python and PyTorch. `model_name` becomes a plain name: that of the packaged model, the last
+    part of a folder, a hub name with `__` for the slash.
+    """
+    kept: dict[str, Any] = _without_folders(results)
+    kept["pretty_env_info"] = "\n".join(_VERSIONS.findall(str(results.get("pretty_env_info"))))
+    kept["model_name"] = _plain(str(kept.get("model_name") or ""))
+    return kept
+
+
+def _without_folders(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_folders(entry) for k, entry in value.items() if k not in _DROPPED}
+    if isinstance(value, list):
+        return [_without_folders(entry) for entry in value]
+    if not isinstance(value, str):
+        return value
+    if _PATH.fullmatch(value):
+        return re.split(r"[/\\]", value.rstrip("/\\"))[-1]
+    return _PATH_INSIDE.sub(lambda path: path["last"], value)
+
+
+def _plain(pretrained: str) -> str:
+    name = pretrained.removeprefix("packaged:").removeprefix("./").strip("/")
+    return re.sub(r"[^A-Za-z0-9._-]+", "__", name).lstrip("._")
+
+
+def _results_files(source: Path) -> list[Path]:
+    found = [source] if source.is_file() else sorted(source.rglob("results_*.json"))
+    if not found:
+        raise UsageError(
+            f"{source} holds no results_*.json of lm-eval. Run lm_eval with --output_path and "
+            "--log_samples, and name that folder."
+        )
+    return found
+
+
+def _answers(path: Path) -> Iterator[Answer]:
+    date = path.stem.rpartition("_")[2]
+    for samples in sorted(path.parent.glob(f"samples_*_{date}.jsonl")):
+        task = samples.stem.removeprefix("samples_").removesuffix(f"_{date}")
+        for place, row in read_rows(samples):
+            yield answer_of(_document(row, task), row, place)
+
+
+def _document(row: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """The fields of a recorded answer, from a sample as lm-eval logs it."""
+    document, answers = row.get("doc"), row.get("filtered_resps")
+    return {
+        **(document if isinstance(document, dict) else {}),
+        "task": task,
+        "doc_hash": row.get("doc_hash"),
+        "answer": answers[0] if isinstance(answers, list) and answers else None,
+    }
+
+
+def _write(folder: Path, run: Run) -> None:
+    rows = (answer.row() for answers in run.answers.values() for answer in answers)
+    texts = {
+        SAMPLES: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows),
+        RESULTS: json.dumps(run.results, ensure_ascii=False, indent=1) + "\n",
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    # Without its results file a cell counts as not recorded, so old and new files never mix.
+    (folder / RESULTS).unlink(missing_ok=True)
+    for name, text in texts.items():
+        unfinished = folder / f".{name}.{os.getpid()}"
+        unfinished.write_text(text, encoding="utf-8")
+        os.replace(unfinished, folder / name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

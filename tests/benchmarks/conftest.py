@@ -1,0 +1,53 @@
+"""The default model and prompts of `forward_upper`, shared by all benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import pytest
+from lm_eval.tasks import TaskManager
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from harness_ext import packaged_models, plugin
+from harness_ext.steering.anatomy import Anatomy, dissect
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every benchmark runs on a packaged model."""
+    for item in items:
+        if "benchmarks" in item.path.parts:
+            item.add_marker(pytest.mark.packaged)
+
+
+@pytest.fixture(scope="session")
+def anatomy() -> Anatomy:
+    """The default packaged model."""
+    model = AutoModelForCausalLM.from_pretrained(packaged_models.path()).eval()
+    return dissect(model)
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    """The default packaged model's tokenizer."""
+    return AutoTokenizer.from_pretrained(packaged_models.path())
+
+
+@pytest.fixture(scope="session")
+def task():
+    """`forward_upper`, with lm-eval's default few-shot seed."""
+    manager = TaskManager(include_path=str(plugin.tasks_dir()), include_defaults=False)
+    task = manager.load("forward_upper")["tasks"]["forward_upper"]
+    task.set_fewshot_seed(1234)
+    return task
+
+
+def ratio(first: Callable[[], object], second: Callable[[], object], rounds: int = 5) -> float:
+    """Least time of `first` over least time of `second`, run in turn under the same load."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for run, taken in zip((first, second), times, strict=True):
+            begin = perf_counter()
+            run()
+            taken.append(perf_counter() - begin)
+    return min(times[0]) / min(times[1])

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness_ext.compare import record as recording
+from harness_ext.compare.record import main, read_output, record
+from harness_ext.compare.runs import read_runs
+from harness_ext.errors import UsageError
+from tests.compare.output import DATE, answered, write_output
+
+TASKS = ("forward_upper", "bijection_upper")
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """The results file of a run of two tasks, with samples beside it."""
+    return write_output(tmp_path / "out/tiny", answered(TASKS, lambda doc: doc["side"] == "x"))
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def test_a_run_goes_to_the_folder_of_its_cell(output: Path, tmp_path: Path) -> None:
+    assert record([tmp_path / "out"], tmp_path / "to") == [tmp_path / "to/tiny/tv-0shot"]
+    assert files(tmp_path / "to") == ["tiny/tv-0shot/results.json", "tiny/tv-0shot/samples.jsonl"]
+
+
+def test_a_sample_becomes_one_small_row(output: Path, tmp_path: Path) -> None:
+    record([output], tmp_path / "to")
+    lines = (tmp_path / "to/tiny/tv-0shot/samples.jsonl").read_text().split("\n")
+    assert len(lines) == 4 + 8 + 1
+    row = json.loads(lines[1])
+    assert len(row.pop("doc_hash")) == 64
+    assert row == {
+        "task": "bijection_upper",
+        "query": "A0",
+        "target": "a0",
+        "answer": " no → idea\u2028",
+        "pair": "a0|A0",
+        "side": "y",
+        "draw": 0,
+        "answer_match": 0,
+        "exact_match": 0,
+    }
+
+
+def test_the_results_file_is_kept_but_for_machine_and_user(output: Path, tmp_path: Path) -> None:
+    edit(output, upper_git_hash="abc", git_hash="def", chat_template="and/or </s> a/b/c")
+    before = json.loads(output.read_text())
+    record([output], tmp_path / "to")
+    after = json.loads((tmp_path / "to/tiny/tv-0shot/results.json").read_text())
+    for task in TASKS:
+        assert before["configs"][task]["metadata"].pop("config_source")
+    assert before["config"]["model_args"].pop("token")
+    for name in ("upper_git_hash", "model_name_sanitized", "pretty_env_info"):
+        assert before.pop(name)
+    assert after.pop("pretty_env_info") == "PyTorch version: 2.13.0+cpu\nPython version: 3.11.7"
+    before["model_name"] = "tiny"
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("/home/anna/models/my model", "my model"),
+        ("/home/anna maria/m/", "m"),
+        ("~anna/m", "m"),
+        (r"C:\Users\Anna\m", "m"),
+        (r"\\server\anna\m", "m"),
+        ("pretrained=/home/anna/m,peft=~/x/lora", "pretrained=m,peft=lora"),
+        ("org/model", "org/model"),
+        ("https://anna.example/a/b", "https://anna.example/a/b"),
+        ("/think", "/think"),
+        ("Example: {{query}} →", "Example: {{query}} →"),
+    ],
+)
+def test_of_absolute_paths_the_last_part_is_kept(output: Path, given: str, kept: str) -> None:
+    edit(output, config={"model": "hf", "model_args": {"deep": [{"pretrained": given}]}})
+    config = read_output(output).results["config"]
+    assert config["model_args"] == {"deep": [{"pretrained": kept}]}
+
+
+@pytest.mark.parametrize(
+    ("pretrained", "model"),
+    [
+        ("packaged:gemma-3-270m", "gemma-3-270m"),
+        ("/root/.cache/taskvec/models/smollm2-135m", "smollm2-135m"),
+        ("HuggingFaceTB/SmolLM2-135M", "HuggingFaceTB__SmolLM2-135M"),
+        ("../../../etc", "etc"),
+        ("./out/my model", "out__my__model"),
+        ("..", None),
+        ("", None),
+    ],
+)
+def test_a_model_is_named_after_what_was_pretrained(
+    tmp_path: Path, pretrained: str, model: str | None
+) -> None:
+    answers = answered(TASKS, lambda doc: 1)
+    output = write_output(tmp_path / "out", answers, "hf", 10, pretrained)
+    if model is None:
+        with pytest.raises(UsageError, match="cannot name a folder"):
+            read_output(output)
+    else:
+        assert read_output(output).cell.folder == Path(model, "hf-10shot")
+
+
+def test_recording_again_replaces_the_cell(output: Path, tmp_path: Path) -> None:
+    record([output], tmp_path / "to")
+    write_output(output.parent, answered(["forward_upper"], lambda doc: 0, count=3))
+    (output.parent / f"samples_bijection_upper_{DATE}.jsonl").unlink()
+    record([output], tmp_path / "to")
+    (run,) = read_runs(tmp_path / "to")
+    assert {task: len(rows) for task, rows in run.answers.items()} == {"forward_upper": 3}
+    assert len(files(tmp_path / "to")) == 2
+
+
+def test_a_cell_whose_recording_was_broken_off_counts_as_not_recorded(
+    output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record([output], tmp_path / "to")
+
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recording.os, "replace", fail)
+    with pytest.raises(KeyboardInterrupt):
+        record([output], tmp_path / "to")
+    assert read_runs(tmp_path / "to") == ()
+
+
+def test_two_runs_of_one_cell_are_refused_by_name(output: Path, tmp_path: Path) -> None:
+    other = write_output(tmp_path / "other", answered(TASKS, lambda doc: 1))
+    with pytest.raises(UsageError, match="are both runs of tiny/tv-0shot") as error:
+        record([tmp_path / "out", other], tmp_path / "to")
+    assert str(output) in str(error.value)
+    assert str(other) in str(error.value)
+    assert not (tmp_path / "to").exists()
+
+
+def test_runs_of_different_cells_are_recorded_together(output: Path, tmp_path: Path) -> None:
+    write_output(tmp_path / "out/none", answered(TASKS, lambda doc: 1), "none", 10)
+    record([tmp_path / "out"], tmp_path / "to")
+    cells = [run.cell.folder for run in read_runs(tmp_path / "to")]
+    assert cells == [Path("tiny/none-10shot"), Path("tiny/tv-0shot")]
+
+
+def test_a_run_without_logged_samples_is_refused(output: Path, tmp_path: Path) -> None:
+    (output.parent / f"samples_forward_upper_{DATE}.jsonl").unlink()
+    with pytest.raises(UsageError, match=r"0 answers to forward_upper.*--log_samples"):
+        record([output], tmp_path / "to")
+
+
+def test_samples_of_another_run_in_the_folder_are_left_alone(output: Path) -> None:
+    stray = output.parent / "samples_forward_upper_2025-01-01T00-00-00.000001.jsonl"
+    stray.write_text("{")
+    assert len(read_output(output).answers["forward_upper"]) == 4
+
+
+def test_tasks_with_different_shots_are_refused(output: Path, tmp_path: Path) -> None:
+    edit(output, **{"n-shot": {"forward_upper": 0, "bijection_upper": 10}})
+    with pytest.raises(UsageError, match="different numbers of shots"):
+        record([output], tmp_path / "to")
+
+
+def test_answers_that_are_not_text_are_refused(output: Path, tmp_path: Path) -> None:
+    path = output.parent / f"samples_forward_upper_{DATE}.jsonl"
+    row = json.loads(path.read_text().split("\n")[0]) | {"filtered_resps": [[-1.5, False]]}
+    path.write_text(json.dumps(row) + "\n")
+    with pytest.raises(UsageError, match=r"line 1: answer=\[-1.5, False\] is not a text"):
+        record([output], tmp_path / "to")
+
+
+def test_a_task_that_is_no_word_task_is_refused(output: Path, tmp_path: Path) -> None:
+    path = output.parent / f"samples_forward_upper_{DATE}.jsonl"
+    row = json.loads(path.read_text().split("\n")[0]) | {"doc": {"question": "Why?"}}
+    path.write_text(json.dumps(row) + "\n")
+    with pytest.raises(UsageError, match=r"line 1: query=None is not a text.*word tasks"):
+        record([output], tmp_path / "to")
+
+
+def test_the_command_prints_the_folders(
+    output: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path / "out"), "--to", str(tmp_path / "to")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'to/tiny/tv-0shot'}\n"
+
+
+def test_the_command_says_what_is_wrong_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path / "nothing"), "--to", str(tmp_path / "to")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {tmp_path / 'nothing'} holds no results_*.json")
+    assert error.count("\n") == 1
