@@ -19,6 +19,7 @@ import harness_ext
 from harness_ext import checks, packaged_models
 from harness_ext.arguments import check_unknown
 from harness_ext.config import parse_model_args
+from harness_ext.errors import UsageError
 from harness_ext.methods import REGISTRY, Bench, Method
 from harness_ext.steering.anatomy import dissect
 from harness_ext.steering.fingerprint import fingerprint
@@ -32,7 +33,7 @@ watch_tasks()
 Answer = TypeVar("Answer")
 
 
-class TaskVectorLM(HFLM):  # type: ignore[misc]
+class TaskVectorLM(HFLM):
     """A Hugging Face causal language model that a task vector steers at inference.
 
     Takes every argument of lm-eval's `hf` and those of :class:`SteeringConfig`. Without
@@ -50,6 +51,7 @@ class TaskVectorLM(HFLM):  # type: ignore[misc]
         self._method: Method | None = None
         self._wave: Wave | None = None
         self._records: dict[str, dict[str, Any]] = {}
+        self._reported = False
         if isinstance(pretrained, PreTrainedModel):
             self._check_against(pretrained.config)
         else:
@@ -137,6 +139,8 @@ class TaskVectorLM(HFLM):  # type: ignore[misc]
         encode: Callable[[PromptEncoder, Instance], EncodedPrompt],
     ) -> list[RowPlan]:
         """The fed ids of every request with its injection, task by task."""
+        if self._reported:  # another evaluation begins
+            self._records, self._reported = {}, False
         by_task: dict[str, list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
             by_task[str(request.task_name)].append(number)
@@ -157,7 +161,15 @@ class TaskVectorLM(HFLM):  # type: ignore[misc]
     def _generation_prompt(self, encoder: PromptEncoder, request: Instance) -> EncodedPrompt:
         context, gen_kwargs = request.args
         new = normalize_gen_kwargs(gen_kwargs, self.max_gen_toks)["max_gen_toks"]
-        return encoder.prompt(context).cut(self.max_length - new)
+        prompt = encoder.prompt(context)
+        limit = self.tokenizer.model_max_length
+        if self.truncation and len(prompt.ids) > limit:
+            raise UsageError(
+                f"truncation=True lets the tokenizer cut a prompt of {len(prompt.ids)} tokens to "
+                f"{limit}, and the cue with it. Drop it: a prompt that is too long for the model "
+                "loses its beginning instead."
+            )
+        return prompt.cut(self.max_length - new)
 
     def _scored_prompt(self, encoder: PromptEncoder, request: Instance) -> EncodedPrompt:
         whole = encoder.with_answer(*request.args)
@@ -223,7 +235,11 @@ class TaskVectorLM(HFLM):  # type: ignore[misc]
         return chat
 
     def get_model_info(self) -> dict[str, Any]:
-        """lm-eval's model information, and under `steering` all that was done to the model."""
+        """lm-eval's model information, and under `steering` all that was done to the model.
+
+        lm-eval asks for it when an evaluation ends; the next one's tasks are told anew.
+        """
+        self._reported = True
         info = dict(super().get_model_info())
         info["steering"] = {
             "version": harness_ext.__version__,

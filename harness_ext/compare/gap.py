@@ -116,11 +116,7 @@ def gap_change(icl: Run, tv: Run, word_map: WordMap) -> GapChange:
     :class:`UsageError` where the two runs do not answer the same documents.
     """
     for task in word_map.tasks:
-        places = {
-            _place(run, task): [answer.doc_hash for answer in run.answers[task]]
-            for run in (icl, tv)
-        }
-        _check_same("documents", places)
+        check_same_documents(task, (icl, tv))
     before, after = gap_by_pair(icl, word_map), gap_by_pair(tv, word_map)
     return GapChange(
         pairs=len(before),
@@ -128,6 +124,14 @@ def gap_change(icl: Run, tv: Run, word_map: WordMap) -> GapChange:
         tv=mean_interval(list(after.values())),
         difference=mean_interval([after[pair] - before[pair] for pair in before], bound=2),
     )
+
+
+def check_same_documents(task: str, runs: Sequence[Run]) -> None:
+    """Raise :class:`UsageError` where the runs, all of which hold the task, differ in documents."""
+    for run in runs[1:]:
+        both = (runs[0], run)
+        places = {_place(one, task): [a.doc_hash for a in one.answers[task]] for one in both}
+        _check_same("documents", places)
 
 
 def _by_pair(answers: Sequence[Answer]) -> dict[str, float]:

@@ -10,7 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness_ext.compare.gap import DIRECTIONS, MAPS, GapChange, WordMap, accuracy, gap_change
+from harness_ext.compare.gap import (
+    DIRECTIONS,
+    MAPS,
+    GapChange,
+    WordMap,
+    accuracy,
+    check_same_documents,
+    gap_change,
+)
 from harness_ext.compare.runs import Answer, Cell, Run, read_runs, within
 from harness_ext.compare.statistics import Interval
 from harness_ext.errors import UsageError
@@ -29,9 +37,11 @@ Share of answers that are right (`answer_match`), with 95 % intervals. ICL: 10 d
 the prompt, no steering; TV: a task vector in a zero-shot prompt; X→Y, Y→X and X↔Y: the tasks
 `forward_`, `inverse_` and `bijection_` of a map (antonym is its own inverse). The gap is the mean
 of the two directions minus X↔Y. A pair of words is one cluster: its queries, in both directions
-and in all draws, count as dependent. Accuracy: Wilson's score interval at the effective sample
-size; gaps and their difference: Student's t over pairs; both made for few pairs and for shares
-near 0 and 1. Each verdict stands for its row alone, with no correction for the number of rows.
+and in all draws, count as dependent. Intervals are Wilson's at the effective sample size for
+accuracies, and Student's t over pairs for gaps and their difference; both count one pair more than
+there is, half of it at either extreme, which keeps their coverage with few pairs and near 0 and 1.
+A verdict stands for its row alone: nothing is corrected for the number of rows. Layers are those
+chosen on development episodes, with the accuracy on these in brackets.
 """
 
 
@@ -62,7 +72,7 @@ def section(folder: Path, models: Sequence[str], maps: Sequence[WordMap] = MAPS)
     """The recorded results of the models as Markdown, one part for each model.
 
     What is not recorded is said where it would stand. Raises :class:`UsageError` naming the first
-    recorded file that cannot be used.
+    recorded file that cannot be used, or two runs of a model that answer different documents.
     """
     runs = {run.cell: run for run in read_runs(folder)}
     parts = [LEGEND]
@@ -82,6 +92,9 @@ def _model_part(model: ModelRuns, maps: Sequence[WordMap]) -> str:
     if missing:
         blocks.append(f"**Not recorded:** {'; '.join(missing)}.\n")
     if model.runs:
+        for task in (task for word_map in maps for task in word_map.tasks):
+            answered = [run for setting, run in model.runs.items() if model.answered(setting, task)]
+            check_same_documents(task, answered)
         tables = (accuracy_table, gap_table, layer_table)
         blocks += [_facts(model), *(table(model, maps) for table in tables)]
     return "\n".join(blocks)
@@ -109,7 +122,8 @@ def gap_table(model: ModelRuns, maps: Sequence[WordMap] = MAPS) -> str:
     rows = []
     for word_map in maps:
         if all(model.answered(s, task) for s in (ICL, TV) for task in word_map.tasks):
-            rows.append((word_map.name, *_gap_cells(gap_change(*_compared(model), word_map))))
+            change = gap_change(model.runs[ICL], model.runs[TV], word_map)
+            rows.append((word_map.name, *_gap_cells(change)))
         else:
             rows.append((word_map.name, *[MISSING] * 4))
     return markdown(head, rows)
@@ -167,12 +181,8 @@ def _each_way(word_map: WordMap, cell: Callable[[str], str]) -> list[str]:
 
 
 def _tested(model: ModelRuns, task: str) -> Sequence[Answer]:
-    """The answers to a task in the first setting that has some: the documents are the same."""
+    """The answers to a task in the first setting that has some: documents are the same in all."""
     return next((run.answers[task] for run in model.runs.values() if task in run.answers), ())
-
-
-def _compared(model: ModelRuns) -> tuple[Run, Run]:
-    return model.runs[ICL], model.runs[TV]
 
 
 def _gap_cells(change: GapChange) -> tuple[str, ...]:

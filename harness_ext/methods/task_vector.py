@@ -151,9 +151,8 @@ def extract(
         if len(rows[0]) == 1:
             states = last_states(bench.anatomy, [own[0] for own in rows], layers, bar.update)
         else:
-            # Shorter than its rows by at least the cue, which the branches keep. Token by token is
-            # what is wanted here.
-            stems = [common_beginning([row[:-1] for row in own]) for own in rows]  # noqa: RUF071
+            # Shorter than its rows by at least the cue, which the branches keep.
+            stems = [common_beginning([row[:-1] for row in own]) for own in rows]
             branches = [
                 [row[len(stem) :] for row in own] for stem, own in zip(stems, rows, strict=True)
             ]

@@ -31,7 +31,7 @@ class Anatomy:
     cache_argument: str
     """Name under which `forward` takes the key-value cache (it changed between releases)."""
     bare_head: bool
-    """Whether logits are the output embedding's product and nothing else (no soft cap, no scale)."""
+    """Whether logits are the output embedding's product alone (no soft cap, no scale)."""
 
     @property
     def device(self) -> torch.device:

@@ -16,7 +16,7 @@ def tensor_hash(tensor: Tensor) -> str:
     """SHA-256 of a tensor's bytes, dtype and shape, as hex digits."""
     flat = tensor.detach().cpu().contiguous()
     digest = hashlib.sha256(f"{flat.dtype} {tuple(flat.shape)}".encode())
-    digest.update(memoryview(flat.view(-1).view(torch.uint8).numpy()))
+    digest.update(flat.view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

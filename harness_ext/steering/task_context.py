@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jinja2
 from lm_eval.api.samplers import ContextSampler
 from lm_eval.api.task import ConfigurableTask, Task
 
@@ -131,8 +132,18 @@ class TaskContext:
         return shuffled
 
     def text(self, document: Document) -> str:
-        """The document's own input text. Raises :class:`UsageError` where it is not a text."""
-        text = self.task.doc_to_text(document)
+        """The document's own input text.
+
+        Raises :class:`UsageError` where it is not a text, and where the document lacks a field.
+        """
+        try:
+            text = self.task.doc_to_text(document)
+        except (jinja2.UndefinedError, KeyError) as error:
+            raise UsageError(
+                f"doc_to_text of task {self.name!r} does not fit a document with the fields "
+                f"{', '.join(document)}: {error}. Few-shot documents serve as queries as well, so "
+                "they need the fields that tested ones have."
+            ) from error
         if not isinstance(text, str):
             raise UsageError(
                 f"task {self.name!r} puts its choices into the prompt (doc_to_text is an index); "

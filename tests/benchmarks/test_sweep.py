@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 
 from harness_ext.steering.batches import pad_right
+from harness_ext.steering.one_pass import one_pass
 from harness_ext.steering.prompts import PromptEncoder
-from harness_ext.steering.sweep import SweepPrompt, layer_loop, one_pass
+from harness_ext.steering.scoring import SweepPrompt
+from harness_ext.steering.sweep import layer_loop
 
 from .conftest import ratio
 
@@ -39,7 +41,7 @@ def test_a_sweep_over_all_layers_costs_at_most_six_plain_forwards(
     def sweep() -> None:
         one_pass(anatomy, prompts, vectors)
 
-    measured = ratio(sweep, plain)
+    measured = ratio(sweep, plain, bound=6.0)
     benchmark.extra_info["sweep / plain forward"] = round(measured, 2)
     benchmark.pedantic(sweep, rounds=1)
     assert measured <= 6.0

@@ -138,6 +138,17 @@ def test_a_broken_file_is_an_error_that_names_it(results: Path) -> None:
         section(results, ["tiny"], TWO)
 
 
+def test_settings_that_answer_different_documents_are_an_error(
+    results: Path, tmp_path: Path
+) -> None:
+    tasks = [*UPPER.tasks, *ANTONYM.tasks]
+    other = write_output(tmp_path / "other", answered(tasks, zero_shot, count=13), "none", 0)
+    record([other], results)
+    message = "forward_upper in tiny/none-0shot and forward_upper in tiny/none-10shot do not test"
+    with pytest.raises(UsageError, match=message):
+        section(results, ["tiny"], TWO)
+
+
 def test_a_steered_task_without_a_layer_is_an_error_that_names_it(results: Path) -> None:
     path = results / "tiny/tv-0shot/results.json"
     content = json.loads(path.read_text())

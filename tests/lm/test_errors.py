@@ -168,6 +168,16 @@ def test_a_prompt_without_its_task_is_a_mistake(steered: Callable[..., TaskVecto
         steered().generate_until([request])
 
 
+def test_a_tokenizer_that_would_cut_the_cue_off_is_a_mistake(
+    steered: Callable[..., TaskVectorLM], evaluate: Callable[..., Results]
+) -> None:
+    lm = steered(truncation=True, layer=1)
+    assert evaluate(lm, WORDS, limit=1)["samples"]
+    lm.tokenizer.model_max_length = 10
+    with pytest.raises(UsageError, match=r"truncation=True .* prompt of \d+ tokens to 10"):
+        evaluate(lm, WORDS, limit=1)
+
+
 def test_an_extraction_prompt_longer_than_the_model_takes_is_a_mistake(
     steered: Callable[..., TaskVectorLM], evaluate: Callable[..., Results]
 ) -> None:

@@ -16,6 +16,7 @@ WORDS = "forward_upper3"
 ECHO = "forward_echo"  # the same documents' queries, other answers
 DRAWS = 10  # four queries stand in turn: documents 0, 4 and 8 share theirs
 ARGUMENTS = {"layer": "auto", "dev": 4}
+_TASKS: list[Any] = []  # keeps them alive: the model knows tasks by weak references
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,27 @@ def test_tasks_with_the_same_prompts_answer_together_as_they_do_alone(
     found = evaluate(lm, *tasks, limit=DRAWS)
     for name, expected in alone.items():
         assert same(answers(found, name), expected)
+
+
+def test_an_automatic_batch_size_is_found_once_for_each_kind_of_request(
+    steered: Callable[..., TaskVectorLM],
+    evaluate: Callable[..., Results],
+    tasks: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lm = steered(layer=1, batch_size="auto")
+    lengths: list[int] = []
+
+    def detect(requests: Any) -> int:
+        [(_, ids, _)] = requests
+        lengths.append(len(ids))
+        return 3
+
+    monkeypatch.setattr(lm, "_detect_batch_size", detect)
+    found = evaluate(lm, *tasks, limit=DRAWS)
+    assert len(lengths) == 2
+    assert lm.batch_size == "auto"
+    assert found["config"]["batch_sizes"] == [3]
 
 
 def test_the_order_of_tasks_does_not_matter(
@@ -153,8 +175,5 @@ def _requests(manager: TaskManager, rank: int, world_size: int) -> Iterator[Any]
         task = manager.load([name])["tasks"][name]
         task.set_fewshot_seed(1234)
         task.build_all_requests(limit=9, rank=rank, world_size=world_size)
-        _ALIVE.append(task)
+        _TASKS.append(task)
         yield from task.instances
-
-
-_ALIVE: list[Any] = []

@@ -64,6 +64,16 @@ def test_a_layer_that_the_user_gave_is_said_to_be_his(
     assert record == {"shots": 0, "layer": 2, "strength": None, "chosen_by": "user"}
 
 
+def test_one_models_second_evaluation_tells_of_its_own_tasks_alone(
+    steered: Callable[..., TaskVectorLM], evaluate: Callable[..., Results]
+) -> None:
+    lm = steered(layer=2)
+    first = evaluate(lm, WORDS, limit=1)
+    second = evaluate(lm, "forward_echo", limit=1)
+    assert first["config"]["steering"]["tasks"].keys() == {WORDS}
+    assert second["config"]["steering"]["tasks"].keys() == {"forward_echo"}
+
+
 def test_lm_eval_writes_it_as_json(
     folder: Path,
     tmp_path: Path,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from harness_ext.steering.anatomy import Anatomy, dissect
 from harness_ext.steering.capture import last_states
@@ -165,18 +166,55 @@ def test_generation_applies_an_injection_once_at_its_place_in_the_prompt(
     anatomy: Anatomy, family: str
 ) -> None:
     layers = oracle.decoder_layers(family, anatomy.model)
-    _, __, shifts = padded(ROWS, LEFT)
+    rows = ROWS[:3]
+    _, __, shifts = padded(rows, LEFT)
     edits = [
         Edit(n, CUES[n] + shifts[n], Injection(WHERE[n], VECTORS[WHERE[n]], strength))
-        for n, strength in enumerate((None, 2.0, None, 2.0, None))
+        for n, strength in enumerate((None, 2.0, None))
     ]
-    with inject(anatomy, edits, len(ROWS)):
-        cached = generated(anatomy, ROWS)
-    for n, row in enumerate(ROWS):
+    with inject(anatomy, edits, len(rows)):
+        cached = generated(anatomy, rows)
+    for n, row in enumerate(rows):
         vector = VECTORS[WHERE[n]]
         change = adding(vector, 2.0) if n % 2 else replacing(vector)
         expected = oracle.greedy(anatomy.model, layers[WHERE[n]], row, CUES[n], change, 5)
         assert cached[n] == expected
+
+
+def test_generation_from_a_cue_that_is_the_first_token_applies_it_once(llama: Anatomy) -> None:
+    row = ROWS[3]
+    with inject(llama, [Edit(0, 0, Injection(1, VECTORS[1]))], 1):
+        (cached,) = generated(llama, [row])
+    change = replacing(VECTORS[1])
+    assert cached == oracle.greedy(llama.model, llama.layers[1], row, 0, change, 5)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3_text", "bloom"])
+def test_an_injection_falls_into_the_part_of_a_prompt_that_holds_its_position(family: str) -> None:
+    anatomy = dissect(tiny_model(family))
+    layer = oracle.decoder_layers(family, anatomy.model)[1]
+    (row,) = token_rows(9)
+    for position in range(9):
+        cache = DynamicCache(config=anatomy.model.config)
+        given = {"use_cache": True, anatomy.cache_argument: cache}
+        with torch.no_grad(), inject(anatomy, [Edit(0, position, Injection(1, VECTORS[1]))], 1):
+            parts = [
+                anatomy.model(input_ids=torch.tensor([part]), **given).logits[0]
+                for part in (row[:4], row[4:6], row[6:])
+            ]
+        expected = oracle.changed_logits(anatomy.model, layer, row, position, replacing(VECTORS[1]))
+        torch.testing.assert_close(torch.cat(parts), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_state_that_someone_else_has_read_stays_as_it_was() -> None:
+    anatomy = dissect(tiny_model("llama"))
+    (row,) = token_rows(9)
+    seen: list[Tensor] = []
+    anatomy.layers[1].register_forward_hook(lambda _, __, output: seen.append(output))
+    plain = last_states(anatomy, [row], [1])[0, 0]
+    with inject(anatomy, [Edit(0, 8, Injection(1, VECTORS[1]))], 1):
+        logits_of(anatomy, row)
+    torch.testing.assert_close(seen[-1][0, 8], plain)
 
 
 def test_beams_of_a_row_all_carry_its_injection(llama: Anatomy) -> None:

@@ -26,12 +26,10 @@ def continued(anatomy: Anatomy, cache: Any, rows: list[list[int]]) -> torch.Tens
     "rows",
     [
         [[*SHARED, *own] for own in token_rows(3, 3, 3, seed=1)],
-        token_rows(9, 9, 9, seed=2),
-        [SHARED] * 3,
-        [SHARED],
+        [*token_rows(9, 9, seed=2), token_rows(9, seed=2)[0]],
         [[]] * 3,
     ],
-    ids=["a common beginning", "nothing in common", "all the same", "one row", "empty rows"],
+    ids=["a common beginning", "nothing in common but equal rows", "empty rows"],
 )
 def test_continuing_the_prefix_gives_the_logits_of_the_whole_rows(
     anatomy: Anatomy, rows: list[list[int]], monkeypatch: pytest.MonkeyPatch
@@ -42,6 +40,15 @@ def test_continuing_the_prefix_gives_the_logits_of_the_whole_rows(
     for row, end, logits in zip(rows, more, found, strict=True):
         expected = oracle.logits(anatomy.model, row + end)[-2:]
         torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [[SHARED] * 3, [SHARED]], ids=["all the same", "one row"])
+def test_rows_all_the_same_can_be_continued_each_in_its_way(
+    llama: Anatomy, rows: list[list[int]]
+) -> None:
+    more = token_rows(*[2] * len(rows), seed=5)
+    for end, logits in zip(more, continued(llama, run_prefix(llama, rows), more), strict=True):
+        torch.testing.assert_close(logits, oracle.logits(llama.model, SHARED + end)[-2:])
 
 
 def test_what_all_rows_begin_with_runs_once_where_that_is_worth_a_forward(llama: Anatomy) -> None:

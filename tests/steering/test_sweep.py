@@ -95,7 +95,7 @@ def test_recurrent_layers_fall_back_to_the_loop_and_the_log_says_so(
     family: str, prompts: list[SweepPrompt], vectors: Tensor, caplog: pytest.LogCaptureFixture
 ) -> None:
     anatomy = dissect(tiny_model(family))
-    message = fallen_back(anatomy, prompts[:5], vectors[:5], caplog)
+    message = fallen_back(anatomy, prompts[:2], vectors[:2], caplog)
     assert message.startswith(f"{type(anatomy.model).__name__}: layer sweeps run a forward per")
     assert "Error: " in message
 
