@@ -56,7 +56,7 @@ def _files_of(known: Mapping[str, Any], entry: Any) -> Iterator[Path]:
     if entry.kind.name == "TAG":
         members = sorted(entry.tags)
     elif entry.kind.name == "GROUP":
-        members = entry.cfg["task"]
+        members = entry.cfg.get("task") or ()
     else:
         yield entry.yaml_path
     for member in members:

@@ -72,7 +72,7 @@ def convert(gguf_file: Path, folder: Path) -> None:
         raise NotImplementedError(f"no conversion for GGUF architecture {family!r}")
 
     config.save_pretrained(folder)
-    GenerationConfig(  # type: ignore[no-untyped-call]
+    GenerationConfig(
         bos_token_id=config.bos_token_id,
         eos_token_id=config.eos_token_id,
         pad_token_id=config.pad_token_id,

@@ -60,7 +60,7 @@ def build(fields: Mapping[str, Any], max_length: int) -> PreTrainedTokenizerFast
             pair=f"{bos}:0 $A:0 {bos}:1 $B:1",
             special_tokens=[(bos, fields["tokenizer.ggml.bos_token_id"])],
         )
-    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=backend,
         model_max_length=max_length,
         clean_up_tokenization_spaces=False,

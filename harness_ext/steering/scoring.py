@@ -21,8 +21,8 @@ Targets = tuple[tuple[int, ...], ...]
 """For each of a row's last tokens, the ids that count as right after it."""
 
 SLICE_BYTES = 30 * 2**20
-"""Bytes of float32 logits held at once. C allocators keep freed blocks below 32 MB for the next use;
-larger ones go back to the system, and every page of them is paid for again."""
+"""Bytes of float32 logits held at once. C allocators keep freed blocks below 32 MB for the next
+use; larger ones go back to the system, and every page of them is paid for again."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Reading and writing the states of a model while it runs."""
