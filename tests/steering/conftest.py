@@ -49,7 +49,7 @@ def prompts() -> list[SweepPrompt]:
 
     So many tokens count as right that both verdicts occur.
     """
-    one, two, three, four, five, six, seven = token_rows(10, 10, 12, 9, 1, 3, 13)
+    one, two, three, four, five, six, seven, eight = token_rows(10, 10, 12, 9, 1, 3, 13, 9)
     common = token_rows(6, seed=9)[0]
     some = tuple(range(0, VOCABULARY, 10))
     many = tuple(range(VOCABULARY // 2))
@@ -67,6 +67,7 @@ def prompts() -> list[SweepPrompt]:
         prompt(seven, 11, (3, 4), many),  # an answer of two tokens right after the cue
         prompt(common + one[:4], 9, many),
         prompt(common + two[:4], 9, many),  # begins as the one before
+        prompt(eight, 5, many),  # as long as the one with three tokens, but for one
     ]
 
 
