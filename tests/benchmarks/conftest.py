@@ -7,6 +7,7 @@ from time import perf_counter
 
 import pytest
 from lm_eval.tasks import TaskManager
+from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from harness_ext import packaged_models, plugin
@@ -40,6 +41,23 @@ def task():
     task = manager.load("forward_upper")["tasks"]["forward_upper"]
     task.set_fewshot_seed(1234)
     return task
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
+    """Most bytes that `run` holds at once beyond what was there before (torch's profiler)."""
+    run()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        run()
+    changes = sorted(
+        (event.start_ns(), event.nbytes())
+        for event in profiler.profiler.kineto_results.events()
+        if event.name() == "[memory]"
+    )
+    held = most = 0
+    for _, change in changes:
+        held += change
+        most = max(most, held)
+    return most
 
 
 def ratio(

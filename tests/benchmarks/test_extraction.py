@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
-from torch.profiler import ProfilerActivity, profile
 
 from harness_ext.steering.batches import pad_right
 from harness_ext.steering.capture import branched_states, last_states
 
-from .conftest import ratio
-
-
-def peak_bytes(run: Callable[[], object]) -> int:
-    """Most bytes that `run` holds at once beyond what was there before (torch's profiler)."""
-    run()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        run()
-    changes = sorted(
-        (event.start_ns(), event.nbytes())
-        for event in profiler.profiler.kineto_results.events()
-        if event.name() == "[memory]"
-    )
-    held = most = 0
-    for _, change in changes:
-        held += change
-        most = max(most, held)
-    return most
+from .conftest import peak_bytes, ratio
 
 
 def extraction_prompts(task, tokenizer, n: int) -> list[list[int]]:

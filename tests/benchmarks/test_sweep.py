@@ -10,7 +10,7 @@ from harness_ext.steering.prompts import PromptEncoder
 from harness_ext.steering.scoring import SweepPrompt
 from harness_ext.steering.sweep import layer_loop
 
-from .conftest import ratio
+from .conftest import peak_bytes, ratio
 
 N_PROMPTS = 50
 
@@ -43,6 +43,7 @@ def test_a_sweep_over_all_layers_costs_at_most_six_plain_forwards(
 
     measured = ratio(sweep, plain, bound=6.0)
     benchmark.extra_info["sweep / plain forward"] = round(measured, 2)
+    benchmark.extra_info["sweep: peak memory, MB"] = peak_bytes(sweep) // 2**20
     benchmark.pedantic(sweep, rounds=1)
     assert measured <= 6.0
 

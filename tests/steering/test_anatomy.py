@@ -153,6 +153,23 @@ def test_a_list_of_as_many_other_modules_is_not_taken_for_the_layers() -> None:
     assert list(dissect(model).layers) == list(model.model.layers)
 
 
+@pytest.mark.parametrize(
+    ("family", "settings", "bare"),
+    [
+        ("llama", {}, True),
+        ("phi", {}, True),  # its head has a bias of its own
+        ("gemma2", {"final_logit_softcapping": 5.0}, False),
+        ("gemma2", {"final_logit_softcapping": None}, True),
+        ("cohere", {"logit_scale": 0.5}, False),
+        ("granite", {"logits_scaling": 2.0}, False),
+    ],
+)
+def test_a_head_is_bare_where_nothing_follows_it(
+    family: str, settings: dict[str, Any], bare: bool
+) -> None:
+    assert dissect(tiny_model(family, **settings)).bare_head is bare
+
+
 def test_hidden_states_are_read_and_replaced_alone_or_first_in_a_tuple() -> None:
     states, other, new = torch.zeros(1, 2, 3), object(), torch.ones(1, 2, 3)
     assert hidden_of(states) is states
