@@ -25,16 +25,17 @@ ROLLING = "loglikelihood_rolling"
 
 
 @contextmanager
-def loading(pretrained: object) -> Iterator[None]:
-    """Name the model where what is loaded meanwhile is not there, or is no model."""
+def loading(pretrained: object, argument: str = "pretrained") -> Iterator[None]:
+    """Name the model (or tokenizer) where what is loaded meanwhile is not there, or is none."""
     try:
         yield
     except (OSError, ValueError, SafetensorError) as error:
         reason = " ".join(str(error).split()).removesuffix(".")
+        known = ", ".join(packaged_models.MODELS)
+        packaged = f", or {packaged_models.PREFIX}NAME with NAME out of {known}"
         raise UsageError(
-            f"pretrained={pretrained} cannot be loaded: {reason}. pretrained takes a model folder, "
-            f"a hub name, or {packaged_models.PREFIX}NAME with NAME out of "
-            f"{', '.join(packaged_models.MODELS)}."
+            f"{argument}={pretrained} cannot be loaded: {reason}. {argument} takes a folder or a "
+            f"hub name{packaged if argument == 'pretrained' else ''}."
         ) from error
 
 
@@ -88,6 +89,11 @@ def check_task(
     split has to hold the episode about the first of them and, where its own documents serve to
     choose or to average, about one of these.
     """
+    if "acc_mutual_info" in context.task.aggregation():
+        raise UsageError(
+            f"task {context.name!r} reports acc_mutual_info, which scores its choices without a "
+            "prompt as well; there is no cue to steer at. Remove the metric, or run method=none."
+        )
     for number, document in documents.items():
         if _is_empty(context, document, steering.cue):
             raise UsageError(

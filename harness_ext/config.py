@@ -6,6 +6,7 @@ Nothing heavy is imported, so that arguments can be checked before a model is lo
 from __future__ import annotations
 
 import difflib
+import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from harness_ext.errors import UsageError
+
+log = logging.getLogger(__name__)
 
 METHODS = ("none", "tv")
 Mode = Literal["replace", "add"]
@@ -124,6 +127,9 @@ def _build(given: Mapping[str, Any]) -> SteeringConfig:
     values: dict[str, Any] = {}
     for name, value in given.items():
         values[name] = _PARSERS[name](name, value)
+    ignored = [name for name in values if name != "method"]
+    if values.get("method") == "none" and ignored:
+        log.warning("method=none steers nothing, so these have no effect: %s", ", ".join(ignored))
     mode = values.get("mode", FIELDS["mode"].default)
     if mode == "replace" and values.get("strength", AUTO) != AUTO:
         raise UsageError(
@@ -162,8 +168,13 @@ def _whole(name: str, value: Any, least: int | None) -> int:
     written = re.fullmatch(r"\s*([+-]?\d+)(\.0*)?\s*", str(value))
     number = int(written[1]) if written else None
     if number is None or (least is not None and number < least):
-        raise UsageError(f"{name}={value} is not accepted; {name} takes {accepted}.")
+        raise UsageError(f"{name}={_shown(value)} is not accepted; {name} takes {accepted}.")
     return number
+
+
+def _shown(value: Any) -> Any:
+    """The value as it was typed: lm-eval reads -1 as the float -1.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _at_least(least: int | None) -> Any:
@@ -177,7 +188,8 @@ def _layer(name: str, value: Any) -> int | Auto:
         return _whole(name, value, 0)
     except UsageError:
         raise UsageError(
-            f"layer={value} is not accepted; layer takes auto or a layer index, counted from 0."
+            f"layer={_shown(value)} is not accepted; layer takes auto or a layer index, counted "
+            "from 0."
         ) from None
 
 

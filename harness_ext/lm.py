@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
@@ -67,12 +68,12 @@ class TaskVectorLM(HFLM):
         self._check_against(self._config)
 
     def _create_tokenizer(
-        self, pretrained: str | PreTrainedModel, *args: Any, **kwargs: Any
+        self, pretrained: str | PreTrainedModel, tokenizer: Any, *args: Any, **kwargs: Any
     ) -> None:
-        with checks.loading(
-            pretrained if isinstance(pretrained, str) else type(pretrained).__name__
-        ):
-            super()._create_tokenizer(pretrained, *args, **kwargs)
+        named = next((n for n in (tokenizer, pretrained) if isinstance(n, str)), "the model")
+        argument = "tokenizer" if tokenizer else "pretrained"
+        with checks.loading(named, argument):
+            super()._create_tokenizer(pretrained, tokenizer, *args, **kwargs)
 
     def _create_model(self, pretrained: str, *args: Any, **kwargs: Any) -> None:
         with checks.loading(pretrained):
@@ -243,7 +244,7 @@ class TaskVectorLM(HFLM):
         info = dict(super().get_model_info())
         info["steering"] = {
             "version": harness_ext.__version__,
-            "arguments": vars(self.steering) | {},
+            "arguments": asdict(self.steering) if self.steering.steered else {"method": "none"},
             "tasks": self._records,
         }
         if self.steering.steered:

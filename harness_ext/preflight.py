@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import glob
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ def check(namespace: argparse.Namespace) -> None:
     fit, a task that cannot be steered. What would have to be downloaded is left to the run.
     """
     given = settings(namespace)
+    _check_values(given)
     ours = given.get("model") == plugin.MODEL
     if ours:
         steering, model_args = parse_model_args(_as_mapping(given.get("model_args")))
@@ -58,6 +60,23 @@ def _as_mapping(model_args: Any) -> Mapping[str, Any]:
     return model_args
 
 
+def _check_values(given: Mapping[str, Any]) -> None:
+    """Values that lm-eval itself reads late, or passes over."""
+    paths = given.get("include_path") or []
+    for folder in [paths] if isinstance(paths, str) else paths:
+        if not Path(folder).is_dir():
+            raise UsageError(f"--include_path {folder} is not a folder.")
+    limit = given.get("limit")
+    if limit is not None and not float(limit) > 0:
+        raise UsageError(f"--limit {limit} is not accepted; it takes a number or share above 0.")
+    batch_size = str(given.get("batch_size", 1))
+    if not re.fullmatch(r"[1-9]\d*|auto(:\d+(\.\d+)?)?", batch_size):
+        raise UsageError(
+            f"--batch_size {batch_size} is not accepted; it takes a whole number ≥ 1, auto, or "
+            "auto:N."
+        )
+
+
 # ---- the model ----------------------------------------------------------------------------------
 
 
@@ -83,10 +102,20 @@ def _check_model(
 
     if given.get("use_cache"):
         checks.check_response_cache(steering)
+    _check_dtype(model_args.get("dtype", "auto"))
     config = _configuration(model_args)
     if config is not None:
         check_unknown(model_args, config)
         checks.check_layer(steering, config)
+
+
+def _check_dtype(dtype: Any) -> None:
+    import torch
+
+    if dtype != "auto" and not isinstance(getattr(torch, str(dtype), None), torch.dtype):
+        raise UsageError(
+            f"dtype={dtype} is not known; dtype takes auto, float32, float16 or bfloat16."
+        )
 
 
 def _folder(pretrained: Any) -> Path | None:
@@ -141,6 +170,11 @@ def _chat_template(model_args: Mapping[str, Any]) -> Callable[..., str] | None:
 def _listed(tasks: str | Iterable[str] | None) -> list[str]:
     """The tasks asked for: names, patterns, YAML files, or one folder of YAML files."""
     given = [tasks] if isinstance(tasks, str) else list(tasks or ())
+    if not all(isinstance(task, str) for task in given):
+        raise UsageError(
+            "An inline task is given in --config; `taskvec run` takes names and files of tasks. "
+            "Save it as a YAML file and name that."
+        )
     names = [name for task in given for name in task.split(",") if name]
     if not names:
         raise UsageError(
@@ -212,6 +246,15 @@ def _asked(task: Any, given: Mapping[str, Any]) -> dict[int, Any]:
 
     samples = given.get("samples") or {}
     if isinstance(samples, str):
-        samples = json.loads(Path(samples).read_text())
+        try:
+            samples = json.loads(Path(samples).read_text())
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--samples {samples} cannot be read: {error}") from error
+    chosen = samples.get(task.task_name)
+    if chosen and not all(0 <= number < len(task.eval_docs) for number in chosen):
+        raise UsageError(
+            f"--samples {chosen} for {task.task_name}: its documents are numbered 0 to "
+            f"{len(task.eval_docs) - 1}."
+        )
     limit = get_sample_size(task, given.get("limit"))
-    return dict(task.doc_iterator(limit=limit, samples=samples.get(task.task_name)))
+    return dict(task.doc_iterator(limit=limit, samples=chosen))

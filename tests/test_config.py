@@ -149,3 +149,13 @@ def test_nothing_heavy_is_imported_to_check_arguments() -> None:
     code = "import harness_ext.config, sys; print({'lm_eval', 'torch'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_arguments_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    parsed(method="none", layer=99)
+    assert "these have no effect: layer" in caplog.text
+
+
+def test_a_number_is_shown_as_it_was_typed() -> None:
+    with pytest.raises(UsageError, match=r"average=-1 is not accepted"):
+        parsed(average=-1.0)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness_ext import plugin, preflight
+from harness_ext.errors import UsageError
 
 if TYPE_CHECKING:
     from lm_eval._cli import HarnessCLI
@@ -40,5 +41,7 @@ def _parse(cli: HarnessCLI, argv: Sequence[str]) -> argparse.Namespace:
     try:
         namespace: argparse.Namespace = cli.parse_args()
         return namespace
+    except ValueError as error:  # a value that looks like JSON and is none
+        raise UsageError(f"The command line cannot be read: {error}") from error
     finally:
         sys.argv = process

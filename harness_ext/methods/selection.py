@@ -1,8 +1,9 @@
 """Choosing where, and how strongly, to inject: by development accuracy alone.
 
 Development accuracy: share of development episodes whose first predicted token begins an accepted
-answer as it continues that prompt; in choice tasks, whose right choice scores best. Ties go to the
-higher mean log-probability of the right answer, then to the earlier layer.
+answer as it continues that prompt (its first tokens, where a blank one comes before the answer); in
+choice tasks, whose right choice scores best. Ties go to the higher mean log-probability of the
+right answer, then to the earlier layer.
 """
 
 from __future__ import annotations
@@ -85,11 +86,10 @@ def select(
         scores = layer_loop(bench.anatomy, rows.prompts, spread, strengths, layers)
     right, log_prob = _by_episode(context, rows, scores, len(episodes))
     accuracy, likelihood = right.mean(dim=1), log_prob.mean(dim=1)
+    # A model that overflows under an injection gives NaN there, which must not be chosen.
     # Candidates come layer by layer; the earlier one wins what accuracy and likelihood leave tied.
-    order = sorted(
-        range(len(accuracy)), key=lambda i: (-float(accuracy[i]), -float(likelihood[i]), i)
-    )
-    best = order[0]
+    certain = likelihood.nan_to_num(nan=-torch.inf)
+    best = min(range(len(accuracy)), key=lambda i: (-float(accuracy[i]), -float(certain[i]), i))
     layer, strength = layers[best // len(strengths)], strengths[best % len(strengths)]
     warning = None
     if accuracy[best] == 0:
@@ -119,7 +119,9 @@ def select(
 
 def _by_strength(strengths: Sequence[float | None], table: Tensor) -> Any:
     """[strengths, layers] as a list by layer, or a mapping strength → list where several ran."""
-    lists = [[round(float(value), 4) for value in row] for row in table]
+    lists = [
+        [round(float(value), 4) if value.isfinite() else None for value in row] for row in table
+    ]
     return lists[0] if len(lists) == 1 else dict(zip(map(str, strengths), lists, strict=True))
 
 
@@ -130,8 +132,9 @@ def _rows(bench: Bench, context: TaskContext, episodes: Sequence[Episode]) -> _R
         right = context.answers(episode.query)
         if not context.choices:
             prompt = bench.encoder.prompt(text).cut(bench.max_length)
-            first = bench.encoder.first_tokens(prompt, context.delimiter, right)
-            _add(rows, SweepPrompt(prompt.ids, prompt.cue, (first,)), number, True)
+            opening = bench.encoder.opening(prompt, context.delimiter, right)
+            targets = (*((token,) for token in opening.lead), opening.first)
+            _add(rows, SweepPrompt((*prompt.ids, *opening.lead), prompt.cue, targets), number, True)
             continue
         # White space at the end of the context counts as the answer's, as in lm-eval.
         context_ids = len(bench.encoder.prompt(text.rstrip()).ids)

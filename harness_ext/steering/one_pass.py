@@ -31,8 +31,9 @@ from harness_ext.steering.scoring import (
 )
 
 ROW_BUDGET = 256 * 2**20
-"""Bytes that the rows of one batch may take at the end of the model (float32): their logits, or the
-states before these where that suffices. A single prompt's rows may exceed it."""
+"""Bytes that the rows of one batch may take (float32): in one layer's keys and values, and at the
+end of the model in their logits, or the states before these where that suffices. A single prompt's
+rows may exceed it."""
 
 
 def one_pass(
@@ -44,7 +45,7 @@ def one_pass(
     """Score the injection of `vectors` [prompts, layers, width] at every layer, in one pass.
 
     strengths: None replaces the state, a number adds that multiple. Memory: at most ROW_BUDGET for
-    the rows at the end, and one layer's expanded keys and values at a time.
+    the rows at the end, and as much for one layer's expanded keys and values at a time.
     """
     candidates = len(anatomy.layers) * len(strengths)
     right = torch.empty(candidates, len(prompts), dtype=torch.bool)
@@ -54,14 +55,22 @@ def one_pass(
         growth = _Growth(
             vectors=vectors[batch],
             strengths=tuple(strengths),
-            # A replaced state owes nothing to the plain one, and nothing follows it in the row.
-            keeps_plain=chosen[0].tail > 1 or any(s is not None for s in strengths),
+            keeps_plain=keeps_plain(chosen[0], strengths),
             heads=anatomy.model.config.get_text_config().num_attention_heads,
         )
         found = _run(anatomy, chosen, growth)
         right[:, batch], log_prob[:, batch] = (each.view(candidates, -1) for each in found)
     shape = (len(prompts), len(anatomy.layers), len(strengths))
     return SweepScores(right=right.T.reshape(shape), log_prob=log_prob.T.reshape(shape))
+
+
+def keeps_plain(prompt: SweepPrompt, strengths: Sequence[float | None]) -> bool:
+    """Whether the plain rows have to travel along for the injected ones to be made from.
+
+    A replaced state owes nothing to the plain one, and where nothing follows it in the row, no
+    other state of the plain row is needed.
+    """
+    return prompt.tail > 1 or any(strength is not None for strength in strengths)
 
 
 def batches(
@@ -74,8 +83,10 @@ def batches(
     width = anatomy.hidden_size if anatomy.bare_head else anatomy.vocabulary_size
     shapes = [(len(p.ids), p.cue, len(p.targets)) for p in prompts]
     for batch in of_equal_shape([len(p.ids) for p in prompts], shapes):
-        kept = len(prompts[batch[0]].targets)
-        most = max(1, ROW_BUDGET // (4 * width * rows_each * kept))
+        longest = prompts[batch[0]]
+        # A row's numbers at the end of the model, or one layer's keys and values of it.
+        numbers = max(width * len(longest.targets), 2 * anatomy.hidden_size * len(longest.ids))
+        most = max(1, ROW_BUDGET // (4 * numbers * rows_each))
         for first in range(0, len(batch), most):
             yield batch[first : first + most]
 

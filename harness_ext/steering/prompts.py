@@ -37,6 +37,17 @@ class EncodedPrompt:
 
 
 @dataclass(frozen=True)
+class Opening:
+    """The first tokens of answers: blank ones that all begin with, then those that tell them apart.
+
+    lead: ids of the blank tokens, in order, mostly none. first: ids of the tokens after these.
+    """
+
+    lead: tuple[int, ...]
+    first: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class PromptEncoder:
     """Encodes prompts for one tokenizer.
 
@@ -75,24 +86,30 @@ class PromptEncoder:
         prompt = self.prompt(context.rstrip())
         return EncodedPrompt(text, (*fed, *whole.ids[len(fed) :]), prompt.cue)
 
-    def first_tokens(
-        self, prompt: EncodedPrompt, delimiter: str, answers: Sequence[str]
-    ) -> tuple[int, ...]:
-        """Ids of the tokens that begin each of `answers` as it continues the prompt.
+    def opening(self, prompt: EncodedPrompt, delimiter: str, answers: Sequence[str]) -> Opening:
+        """How `answers` begin as they continue the prompt.
 
         Encoded together with the prompt where that leaves the prompt's ids as they are, alone
         otherwise (a tokenizer that joins across the border cannot produce the joined token).
         """
-        first = []
-        for answer in answers:
-            joined = self.encode(prompt.text + delimiter + answer)
-            n = len(prompt.ids)
-            if tuple(joined[:n]) == prompt.ids and len(joined) > n:
-                first.append(joined[n])
-            else:
-                alone = self.tokenizer.encode(delimiter + answer, add_special_tokens=False)
-                first.append(alone[0])
-        return tuple(dict.fromkeys(first))
+        rests = [self._continuation(prompt, delimiter + answer) for answer in answers]
+        lead: list[int] = []
+        # Some tokenizers write " 4" as a blank and "4": a blank that all answers share tells none.
+        while all(len(rest) > 1 and rest[0] == rests[0][0] for rest in rests):
+            if str(self.tokenizer.decode([rests[0][0]])).strip():
+                break
+            lead.append(rests[0][0])
+            rests = [rest[1:] for rest in rests]
+        return Opening(tuple(lead), tuple(dict.fromkeys(rest[0] for rest in rests)))
+
+    def _continuation(self, prompt: EncodedPrompt, text: str) -> list[int]:
+        """Ids of `text` as it continues the prompt."""
+        joined = self.encode(prompt.text + text)
+        n = len(prompt.ids)
+        if tuple(joined[:n]) == prompt.ids and len(joined) > n:
+            return joined[n:]
+        alone: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return alone
 
     def _at(self, text: str, context: str, end: int) -> EncodedPrompt:
         ids = tuple(self.encode(text))

@@ -29,8 +29,8 @@ use; larger ones go back to the system, and every page of them is paid for again
 class SweepPrompt:
     """A development prompt: token ids, the index of its last cue, and what is scored.
 
-    A prompt ending in its cue has one target, the tokens that begin an accepted answer; a prompt
-    that already holds an answer but for its last token has one target per token of the answer.
+    A prompt ending in its cue has one target, the tokens that begin an accepted answer; one that
+    goes on with an answer (or the blank before it) has one target per token of what follows.
     """
 
     ids: tuple[int, ...]
@@ -47,7 +47,7 @@ class SweepPrompt:
 class SweepScores:
     """What a model makes of prompts under every candidate: layer l with factor s.
 
-    right: [prompts, layers, strengths], True where the most likely last token is a right one.
+    right: [prompts, layers, strengths], True where at every target the likeliest token is right.
     log_prob: the same shape, summed log-probability of the targets.
     """
 
@@ -90,19 +90,33 @@ def score_states(
 
 
 def score_logits(logits: Tensor, targets: Sequence[Targets]) -> tuple[Tensor, Tensor]:
-    """Whether the most likely last token is right, and the targets' summed log-probability.
+    """Whether every most likely token is right, and the targets' summed log-probability.
 
-    logits: [rows, kept, vocabulary]; targets: per row and kept position, the right ids. Both
-    results [rows], on the CPU.
+    logits: [rows, positions, vocabulary], of which those of the targets are the last (not every
+    model heeds `logits_to_keep`); targets: per row and position, the right ids. Both results
+    [rows], on the CPU.
     """
     most = max(len(ids) for row in targets for ids in row)
     padded = [[[*ids, *[-1] * (most - len(ids))] for ids in row] for row in targets]
     filled = torch.tensor(padded, device=logits.device)
+    logits = logits[:, -filled.shape[1] :]
     right, log_prob = [], []
     # A few rows at a time stay in the processor's cache, and their memory is used again.
     for part, ids in zip(logits.split(16), filled.split(16), strict=True):
         likelihood = part.float().log_softmax(dim=2)
         accepted = likelihood.gather(2, ids.clamp(min=0)).masked_fill(ids < 0, -torch.inf)
-        right.append(accepted[:, -1].amax(dim=1) == likelihood[:, -1].amax(dim=1))
+        right.append(_are_likeliest(likelihood, accepted, ids))
         log_prob.append(accepted.logsumexp(dim=2).sum(dim=1))
     return torch.cat(right).cpu(), torch.cat(log_prob).cpu()
+
+
+def _are_likeliest(likelihood: Tensor, accepted: Tensor, ids: Tensor) -> Tensor:
+    """[rows], True where at every position the likeliest token, the first of several, is right.
+
+    Coarse dtypes tie often, and generation takes the first. It is looked for, which is slow, only
+    where a right token is among the likeliest.
+    """
+    right = (accepted.amax(dim=2) == likelihood.amax(dim=2)).all(dim=1)
+    first = likelihood[right].argmax(dim=2, keepdim=True)
+    right[right.clone()] = (first == ids[right]).any(dim=2).all(dim=1)
+    return right

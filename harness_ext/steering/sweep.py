@@ -1,8 +1,8 @@
 """Every layer as a place to inject, scored on development prompts.
 
 All layers run in one pass (see :mod:`harness_ext.steering.one_pass`) wherever that is exact. The
-plain loop, a forward per layer, is the oracle: before a model's first sweep the pass has to
-reproduce it on two prompts, and where it does not (a family that keeps its cache elsewhere, say)
+plain loop, a forward per layer, is the oracle: before a model's first sweep of a kind the pass has
+to reproduce it on two prompts, and where it does not (a family that keeps its cache elsewhere, say)
 the loop serves.
 """
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from harness_ext.steering.anatomy import Anatomy
 from harness_ext.steering.inject import Edit, Injection, inject
-from harness_ext.steering.one_pass import batches, one_pass
+from harness_ext.steering.one_pass import batches, keeps_plain, one_pass
 from harness_ext.steering.scoring import SweepPrompt, SweepScores, score_logits
 
 log = logging.getLogger(__name__)
@@ -26,8 +26,9 @@ log = logging.getLogger(__name__)
 TOLERANCE = 2e-3
 """Largest difference of log-probabilities, float32, at which pass and loop count as the same."""
 
-_inexact: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
-"""By model: why the one-pass sweep cannot be trusted, or None where it has been shown exact."""
+_flaws: weakref.WeakKeyDictionary[Any, dict[bool, str | None]] = weakref.WeakKeyDictionary()
+"""By model, and by whether plain rows travel along: why the one-pass sweep cannot be trusted, or
+None where it has been shown exact."""
 
 
 def sweep_layers(
@@ -41,10 +42,12 @@ def sweep_layers(
     vectors: [prompts, layers, width], the vector of each prompt for each layer, injected at its
     last cue. strengths: None replaces the state, a number adds that multiple.
     """
-    if anatomy.model not in _inexact:
+    flaws = _flaws.setdefault(anatomy.model, {})
+    kind = keeps_plain(prompts[0], strengths)
+    if kind not in flaws:
         probe = list(dict.fromkeys((0, len(prompts) - 1)))
         reason = _disagreement(anatomy, [prompts[i] for i in probe], vectors[probe], strengths)
-        _inexact[anatomy.model] = reason
+        flaws[kind] = reason
         if reason is not None:
             log.warning(
                 "%s: layer sweeps run a forward per layer; the one-pass sweep is not exact here "
@@ -52,7 +55,7 @@ def sweep_layers(
                 type(anatomy.model).__name__,
                 reason,
             )
-    sweep = one_pass if _inexact[anatomy.model] is None else layer_loop
+    sweep = one_pass if flaws[kind] is None else layer_loop
     return sweep(anatomy, prompts, vectors, strengths)
 
 

@@ -31,7 +31,7 @@ _rendering: weakref.WeakKeyDictionary[Task, dict[str, Any]] = weakref.WeakKeyDic
 def watch_tasks() -> None:
     """From now on, note every task whose requests lm-eval builds. Calling it again does nothing."""
     build = Task.build_all_requests
-    if hasattr(build, "__wrapped__"):
+    if getattr(build, "watches", False):
         return
 
     @functools.wraps(build)
@@ -40,6 +40,7 @@ def watch_tasks() -> None:
         _rendering[self] = {name: kwargs[name] for name in _RENDERING if name in kwargs}
         build(self, **kwargs)
 
+    vars(build_all_requests)["watches"] = True
     Task.build_all_requests = build_all_requests
 
 
@@ -93,19 +94,19 @@ class TaskContext:
     def pool(self) -> list[Document]:
         """The documents of the task's few-shot split.
 
-        Raises :class:`UsageError` where the task has none: lm-eval would draw demonstrations from
-        the tested documents.
+        Raises :class:`UsageError` where these are the tested documents: vectors would hold their
+        answers, and the layer would be chosen on them.
         """
-        task, shots = self.task, self.task.fewshot_cfg
-        own = shots.split is not None or shots.samples is not None or task.has_training_docs()
-        # A validation split serves for demonstrations only where another one is tested.
-        if not (own or (task.has_validation_docs() and task.has_test_docs())):
+        config, shots = self.task.config, self.task.fewshot_cfg
+        tested = config.test_split or config.validation_split
+        split = shots.split or config.training_split or config.validation_split or tested
+        if split == tested and (shots.split is not None or shots.samples is None):
             raise UsageError(
-                f"task {self.name!r} has no few-shot split (fewshot_split, training_split or "
-                "fewshot_config.samples), so there is nothing to extract a vector from but the "
-                "tested documents. Give it one, or run method=none."
+                f"task {self.name!r} has no few-shot split of its own (fewshot_split, "
+                f"training_split or fewshot_config.samples): demonstrations would come from "
+                f"{tested!r}, the tested documents. Give it one, or run method=none."
             )
-        return list(task.fewshot_docs())
+        return list(self.task.fewshot_docs())
 
     def identity(self, document: Document) -> str:
         """What makes two documents the same for an episode: their pair, or else their text."""

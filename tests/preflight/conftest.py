@@ -43,11 +43,11 @@ def my_task(tmp_path: Path) -> Callable[..., str]:
             "output_type": "generate_until",
             "dataset_path": "json",
             "dataset_kwargs": {
-                "data_files": {"train": str(tmp_path / "rows.jsonl")},
+                "data_files": dict.fromkeys(("train", "test"), str(tmp_path / "rows.jsonl")),
                 "cache_dir": str(tmp_path / "data"),
             },
             "training_split": "train",
-            "test_split": "train",
+            "test_split": "test",
             "doc_to_text": "Example: {{question}} →",
             "doc_to_target": "answer",
             **settings,

@@ -235,8 +235,9 @@ def test_a_cue_that_ends_in_a_space_is_found_where_the_space_is_a_token_of_its_o
 def first_tokens(kind: str, answers: list[str], delimiter: str = " ") -> list[str]:
     tokenizer = tiny_tokenizer(kind)
     own = encoder(tokenizer)
-    ids = own.first_tokens(own.prompt(QUERY), delimiter, answers)
-    return [str(token) for token in tokenizer.convert_ids_to_tokens(list(ids))]
+    opening = own.opening(own.prompt(QUERY), delimiter, answers)
+    ids = [*opening.lead, *opening.first]
+    return [str(token) for token in tokenizer.convert_ids_to_tokens(ids)]
 
 
 @pytest.mark.parametrize(
@@ -244,10 +245,12 @@ def first_tokens(kind: str, answers: list[str], delimiter: str = " ") -> list[st
     [
         ("words", ["blue", "two", "blue"], ["blue", "two"]),
         ("spm", ["an", "be", "ant"], ["▁a", "▁b"]),
-        ("split", ["blue"], ["Ġ"]),
+        ("split", ["blue"], ["Ġ", "b"]),
+        ("split", ["blue", "xam"], ["Ġ", "b", "xam"]),
+        ("split", ["blue", "Erna"], ["Ġ", "ĠE"]),  # a blank not all begin with tells them apart
         ("split", ["Erna"], ["ĠE"]),
-        ("across", ["x"], ["Ġ"]),  # the joined token cannot follow the prompt
-        ("after", ["blue"], ["Ġ"]),  # nor can the arrow with the space
+        ("across", ["x"], ["Ġ", "x"]),  # the joined token cannot follow the prompt
+        ("after", ["blue"], ["Ġ", "b"]),  # nor can the arrow with the space
     ],
 )
 def test_first_tokens_begin_the_answers_as_they_continue_the_prompt(

@@ -35,9 +35,28 @@ def test_right_is_whether_the_most_likely_last_token_is_a_target() -> None:
     assert score_logits(rows, [((1, 2),), ((2,),), ((1,),)])[0].tolist() == [True, False, False]
 
 
-def test_right_asks_for_the_last_target_only() -> None:
-    rows = torch.tensor([[[9.0, 0.0], [0.0, 9.0]], [[0.0, 9.0], [9.0, 0.0]]])
-    assert score_logits(rows, [((1,), (1,))] * 2)[0].tolist() == [True, False]
+def test_right_asks_for_every_target() -> None:
+    rows = torch.tensor([[[0.0, 9.0]] * 2, [[9.0, 0.0], [0.0, 9.0]], [[0.0, 9.0], [9.0, 0.0]]])
+    assert score_logits(rows, [((1,), (1,))] * 3)[0].tolist() == [True, False, False]
+
+
+def test_of_equally_likely_tokens_the_first_is_the_prediction() -> None:
+    rows = torch.tensor([[[5.0, 5.0, 0.0]]] * 3)
+    targets = [((0,),), ((1,),), ((1, 0),)]
+    assert score_logits(rows, targets)[0].tolist() == [True, False, True]
+
+
+def test_the_last_positions_are_scored_where_a_model_gives_more() -> None:
+    rows = random_vectors(3, 5, 30)
+    targets = [((4, 5), (6,))] * 3
+    found, expected = score_logits(rows, targets), score_logits(rows[:, -2:], targets)
+    assert torch.equal(found[0], expected[0])
+    assert torch.equal(found[1], expected[1])
+
+
+def test_a_state_that_is_not_a_number_is_not_right() -> None:
+    rows = torch.full((1, 1, 4), torch.nan)
+    assert score_logits(rows, [((1,),)])[0].tolist() == [False]
 
 
 def test_target_lists_of_different_lengths_do_not_fill_up_with_real_ids() -> None:

@@ -23,7 +23,10 @@ def score(logits: Tensor, targets: Sequence[tuple[int, ...]]) -> tuple[bool, flo
         float(torch.log_softmax(row, 0)[list(ids)].exp().sum().log())
         for row, ids in zip(logits[-len(targets) :], targets, strict=True)
     )
-    return int(logits[-1].argmax()) in targets[-1], log_prob
+    right = all(
+        int(row.argmax()) in ids for row, ids in zip(logits[-len(targets) :], targets, strict=True)
+    )
+    return right, log_prob
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3_text", "bloom"], scope="module")
@@ -65,11 +68,11 @@ def test_the_sweep_of_every_family_runs_in_one_pass(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sweep, "_inexact", {})
+    monkeypatch.setattr(sweep, "_flaws", {})
     with caplog.at_level(logging.WARNING, "harness_ext"):
         found = sweep_layers(anatomy, prompts, vectors)
     assert not caplog.records
-    assert sweep._inexact == {anatomy.model: None}
+    assert sweep._flaws == {anatomy.model: {False: None}}
     torch.testing.assert_close(found.log_prob, looped.log_prob[..., :1], atol=1e-4, rtol=1e-5)
 
 
@@ -130,7 +133,7 @@ def test_a_model_that_keeps_its_cache_elsewhere_falls_back(
     assert "KeyError" in fallen_back(anatomy, prompts, vectors, caplog)
 
 
-def test_exactness_is_tried_once_for_each_model(
+def test_exactness_is_tried_once_for_each_model_and_kind_of_sweep(
     prompts: list[SweepPrompt], vectors: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loops: list[SweepScores] = []
@@ -145,6 +148,9 @@ def test_exactness_is_tried_once_for_each_model(
         sweep_layers(anatomy, prompts, vectors)
         sweep_layers(anatomy, prompts[:1], vectors[:1])
     assert len(loops) == 2
+    for strengths in ((None, 1.0), (2.0,)):
+        sweep_layers(anatomy, prompts, vectors, strengths)
+    assert len(loops) == 3
 
 
 def test_a_model_in_low_precision_is_swept_in_one_pass(

@@ -136,8 +136,10 @@ def test_the_pool_is_the_tasks_few_shot_split(
     [
         {"training_split": None},
         {"training_split": None, "test_split": None, "validation_split": "validation"},
+        {"fewshot_split": "test"},
+        {"fewshot_split": "test", "fewshot_config": {"sampler": "first_n"}},
     ],
-    ids=["only a test split", "the validation split is the tested one"],
+    ids=["only a test split", "the validation split is tested", "the test split", "and a sampler"],
 )
 def test_a_task_without_a_few_shot_split_is_refused(
     stock_task: MakeTask, settings: dict[str, Any]
