@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 from time import perf_counter
 
 import pytest
@@ -63,10 +64,11 @@ def peak_bytes(run: Callable[[], object]) -> int:
 def ratio(
     first: Callable[[], object], second: Callable[[], object], bound: float, rounds: int = 12
 ) -> float:
-    """Least time of `first` over least time of `second`, run in turn under the same load.
+    """How many times longer `first` takes than `second`, run in turn under the same load.
 
-    Other load on the machine only ever adds time, so more rounds come closer to the truth: they
-    stop at three or more once the ratio is within `bound`, and at `rounds` in any case.
+    The smaller of two estimates: of the least times, which one lucky run throws off, and the median
+    over rounds, which steady load throws off. More rounds come closer to the truth: they stop at
+    three or more once the ratio is within `bound`, and at `rounds` in any case.
     """
     times: tuple[list[float], list[float]] = ([], [])
     for done in range(1, rounds + 1):
@@ -74,7 +76,8 @@ def ratio(
             begin = perf_counter()
             run()
             taken.append(perf_counter() - begin)
-        found = min(times[0]) / min(times[1])
+        paired = median(a / b for a, b in zip(*times, strict=True))
+        found = min(paired, min(times[0]) / min(times[1]))
         if done >= 3 and found <= bound:
             break
     return found

@@ -6,7 +6,6 @@ import pytest
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 
-from harness_ext import packaged_models
 from harness_ext.lm import TaskVectorLM
 
 from .conftest import ratio
@@ -15,9 +14,9 @@ BATCH_SIZE = 8
 
 
 @pytest.fixture(scope="module")
-def models() -> tuple[TaskVectorLM, HFLM]:
-    folder = str(packaged_models.path())
-    shared = {"pretrained": folder, "device": "cpu", "batch_size": BATCH_SIZE}
+def models(anatomy, tokenizer) -> tuple[TaskVectorLM, HFLM]:
+    """Both over the same weights: where these lie in memory makes up to a tenth of the time."""
+    shared = {"pretrained": anatomy.model, "tokenizer": tokenizer, "batch_size": BATCH_SIZE}
     return TaskVectorLM(**shared, method="none"), HFLM(**shared)
 
 
@@ -53,7 +52,7 @@ def test_unsteered_answers_cost_what_stock_hf_costs_and_are_the_same(
     def with_stock() -> None:
         stock.generate_until(asked, disable_tqdm=True)
 
-    measured = ratio(with_ours, with_stock, bound=1.05)
+    measured = ratio(with_ours, with_stock, bound=1.05, rounds=20)
     benchmark.extra_info[f"method=none / stock hf, {shots}-shot"] = round(measured, 3)
     benchmark.pedantic(with_ours, rounds=1)
     assert measured <= 1.05
