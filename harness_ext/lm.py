@@ -173,9 +173,7 @@ class TaskVectorLM(HFLM):
         return prompt.cut(self.max_length - new)
 
     def _scored_prompt(self, encoder: PromptEncoder, request: Instance) -> EncodedPrompt:
-        whole = encoder.with_answer(*request.args)
-        fed = EncodedPrompt(whole.text, whole.ids[:-1], whole.cue)
-        return fed.cut(self.max_length)
+        return encoder.with_answer(*request.args).fed(self.max_length)
 
     # ---- forwards ---------------------------------------------------------------------------
 

@@ -153,7 +153,7 @@ def _add(rows: _Rows, prompt: SweepPrompt, episode: int, right: bool) -> None:
 def _choice_row(whole: EncodedPrompt, context_ids: int, bench: Bench) -> SweepPrompt:
     """Prompt and choice, as loglikelihood feeds them: all but the last token, the choice scored."""
     targets = tuple((token,) for token in whole.ids[context_ids:])
-    fed = EncodedPrompt(whole.text, whole.ids[:-1], whole.cue).cut(bench.max_length)
+    fed = whole.fed(bench.max_length)
     return SweepPrompt(fed.ids, fed.cue, targets)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,11 +14,9 @@ from torch import Tensor, nn
 from harness_ext.steering.anatomy import Anatomy, hidden_of
 from harness_ext.steering.batches import TOKEN_BUDGET, by_length, of_equal_shape, pad_right
 from harness_ext.steering.prefix import run_prefix
+from harness_ext.steering.trial import Flaws, flaw
 
-log = logging.getLogger(__name__)
-
-_flaws: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
-"""By model: why its cache cannot serve several continuations, or None where that was shown."""
+_flaws: Flaws = weakref.WeakKeyDictionary()
 
 
 class _Done(Exception):
@@ -66,16 +64,11 @@ def branched_states(
     forward finished. A model whose cache cannot serve several continuations (recurrent layers, say)
     runs whole rows instead; that is tried on the first stems a model is given, and said in the log.
     """
-    if anatomy.model not in _flaws:
-        _flaws[anatomy.model] = flaw = _flaw(anatomy, stems[:2], branches[:2])
-        if flaw is not None:
-            log.warning(
-                "%s: several dummy queries run a whole prompt each; its cache cannot be shared by "
-                "continuations (%s).",
-                type(anatomy.model).__name__,
-                flaw,
-            )
-    if _flaws[anatomy.model] is None:
+    check = partial(_disagreement, anatomy, stems[:2], branches[:2])
+    instead = (
+        "several dummy queries run a whole prompt each; its cache cannot be shared by continuations"
+    )
+    if flaw(_flaws, anatomy.model, "shared", check, instead) is None:
         return _branched(anatomy, stems, branches, layers, done, budget)
     whole = _whole_rows(stems, branches)
     states = last_states(anatomy, whole, layers, budget=budget)
@@ -89,15 +82,12 @@ def _whole_rows(
     return [[*stem, *row] for stem, own in zip(stems, branches, strict=True) for row in own]
 
 
-def _flaw(
+def _disagreement(
     anatomy: Anatomy, stems: Sequence[Sequence[int]], branches: Sequence[Sequence[Sequence[int]]]
 ) -> str | None:
-    """What goes wrong when these continuations share a cached beginning, or None."""
+    """How states differ when these continuations share a cached beginning, or None."""
     layers = [len(anatomy.layers) - 1]
-    try:
-        found = _branched(anatomy, stems, branches, layers, lambda _: None, TOKEN_BUDGET)
-    except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
-        return f"{type(error).__name__}: {error}"
+    found = _branched(anatomy, stems, branches, layers, lambda _: None, TOKEN_BUDGET)
     expected = last_states(anatomy, _whole_rows(stems, branches), layers)
     gap = (found.flatten(0, 1) - expected).norm() / expected.norm()
     tolerance = 1e-3 if anatomy.model.dtype == torch.float32 else 0.1

@@ -35,6 +35,10 @@ class EncodedPrompt:
             )
         return EncodedPrompt(self.text, self.ids[dropped:], self.cue - dropped)
 
+    def fed(self, kept: int) -> EncodedPrompt:
+        """Prompt and answer as a log-likelihood is computed: without the last token, cut to fit."""
+        return EncodedPrompt(self.text, self.ids[:-1], self.cue).cut(kept)
+
 
 @dataclass(frozen=True)
 class Opening:

@@ -8,10 +8,9 @@ the loop serves.
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -20,15 +19,12 @@ from harness_ext.steering.anatomy import Anatomy
 from harness_ext.steering.inject import Edit, Injection, inject
 from harness_ext.steering.one_pass import batches, keeps_plain, one_pass
 from harness_ext.steering.scoring import SweepPrompt, SweepScores, score_logits
-
-log = logging.getLogger(__name__)
+from harness_ext.steering.trial import Flaws, flaw
 
 TOLERANCE = 2e-3
 """Largest difference of log-probabilities, float32, at which pass and loop count as the same."""
 
-_flaws: weakref.WeakKeyDictionary[Any, dict[bool, str | None]] = weakref.WeakKeyDictionary()
-"""By model, and by whether plain rows travel along: why the one-pass sweep cannot be trusted, or
-None where it has been shown exact."""
+_flaws: Flaws = weakref.WeakKeyDictionary()
 
 
 def sweep_layers(
@@ -42,20 +38,11 @@ def sweep_layers(
     vectors: [prompts, layers, width], the vector of each prompt for each layer, injected at its
     last cue. strengths: None replaces the state, a number adds that multiple.
     """
-    flaws = _flaws.setdefault(anatomy.model, {})
-    kind = keeps_plain(prompts[0], strengths)
-    if kind not in flaws:
-        probe = list(dict.fromkeys((0, len(prompts) - 1)))
-        reason = _disagreement(anatomy, [prompts[i] for i in probe], vectors[probe], strengths)
-        flaws[kind] = reason
-        if reason is not None:
-            log.warning(
-                "%s: layer sweeps run a forward per layer; the one-pass sweep is not exact here "
-                "(%s).",
-                type(anatomy.model).__name__,
-                reason,
-            )
-    sweep = one_pass if flaws[kind] is None else layer_loop
+    probe = list(dict.fromkeys((0, len(prompts) - 1)))
+    check = partial(_disagreement, anatomy, [prompts[i] for i in probe], vectors[probe], strengths)
+    instead = "layer sweeps run a forward per layer; the one-pass sweep is not exact here"
+    found = flaw(_flaws, anatomy.model, keeps_plain(prompts[0], strengths), check, instead)
+    sweep = one_pass if found is None else layer_loop
     return sweep(anatomy, prompts, vectors, strengths)
 
 
@@ -65,13 +52,10 @@ def _disagreement(
     vectors: Tensor,
     strengths: Sequence[float | None],
 ) -> str | None:
-    """Why the one-pass sweep cannot be trusted with this model, or None where it can."""
+    """How scores of one pass and of the loop differ, or None where they do not."""
     last = len(anatomy.layers) - 1
     layers = sorted({0, last // 2, last})
-    try:
-        fast = one_pass(anatomy, prompts, vectors, strengths)
-    except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
-        return f"{type(error).__name__}: {error}"
+    fast = one_pass(anatomy, prompts, vectors, strengths)
     slow = layer_loop(anatomy, prompts, vectors, strengths, layers)
     tolerance = TOLERANCE if anatomy.model.dtype == torch.float32 else 0.15
     gap = (fast.log_prob[:, layers] - slow.log_prob).abs()
