@@ -35,6 +35,11 @@ COMMANDS = (
         "list the packaged models, or fetch one again",
         "harness_ext.commands.models",
     ),
+    Command(
+        "vectors",
+        "show what is in a file of saved vectors",
+        "harness_ext.commands.vectors",
+    ),
 )
 
 

@@ -17,7 +17,7 @@ from harness_ext.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-METHODS = ("none", "tv")
+METHODS = ("none", "tv", "tv_m", "tv_ms")
 Mode = Literal["replace", "add"]
 AUTO: Literal["auto"] = "auto"
 Auto = Literal["auto"]
@@ -37,9 +37,11 @@ class SteeringConfig:
     method: str = field(
         default="tv",
         metadata=_about(
-            "`none`, `tv`",
+            "`none`, `tv`, `tv_m`, `tv_ms`",
             "`none` runs the model unsteered (then it equals stock `hf`); `tv` injects a task "
-            "vector: the state at the last cue of a prompt with demonstrations.",
+            "vector, the state at the last cue of a prompt with demonstrations, at the last cue; "
+            "`tv_m` and `tv_ms` inject one at every cue of an N-shot prompt: `tv_m` from N+1 "
+            "prompts, `tv_ms` from the last N+1 cues of one.",
         ),
     )
     layer: int | Auto = field(
@@ -102,6 +104,21 @@ class SteeringConfig:
             "see the same ones.)",
         ),
     )
+    save_vectors: str | None = field(
+        default=None,
+        metadata=_about(
+            "a folder",
+            "Write each task's vectors there, as TASK.safetensors, as soon as they are made.",
+        ),
+    )
+    vectors: str | None = field(
+        default=None,
+        metadata=_about(
+            "a file, or a folder of them",
+            "Inject vectors that `save_vectors` wrote, instead of making any; layer, mode and "
+            "strength are the file's.",
+        ),
+    )
 
     @property
     def steered(self) -> bool:
@@ -136,7 +153,24 @@ def _build(given: Mapping[str, Any]) -> SteeringConfig:
             f"strength={values['strength']} has no meaning with mode=replace: a vector that "
             "replaces the state has no factor. Drop it, or pass mode=add."
         )
+    _check_files(values)
     return SteeringConfig(**values)
+
+
+_OF_THE_FILE = ("layer", "mode", "strength", "demos", "queries", "average", "dev", "seed")
+
+
+def _check_files(values: Mapping[str, Any]) -> None:
+    """Vectors from a file bring what made them, and are not written again."""
+    if values.get("vectors") is None:
+        return
+    said = [name for name in (*_OF_THE_FILE, "save_vectors") if values.get(name) is not None]
+    if said:
+        raise UsageError(
+            f"vectors={values['vectors']} brings what its vectors were made with; drop "
+            f"{', '.join(f'{name}={values[name]}' for name in said)}, or drop vectors to make new "
+            "ones."
+        )
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -215,6 +249,15 @@ def _cue(name: str, value: Any) -> str:
     return text
 
 
+def _path(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    text = str(value)
+    if not text.strip() or isinstance(value, bool):
+        raise UsageError(f"{name}={value!r} is not accepted; {name} takes a path.")
+    return text
+
+
 _PARSERS = {
     "method": _method,
     "layer": _layer,
@@ -226,4 +269,6 @@ _PARSERS = {
     "dev": _at_least(1),
     "cue": _cue,
     "seed": _at_least(None),
+    "save_vectors": _path,
+    "vectors": _path,
 }

@@ -100,6 +100,7 @@ def _check_model(
     from harness_ext import checks
     from harness_ext.arguments import check_unknown
 
+    checks.check_vector_paths(steering)
     if given.get("use_cache"):
         checks.check_response_cache(steering)
     _check_dtype(model_args.get("dtype", "auto"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+from torch import Tensor
 
 from harness_ext.config import SteeringConfig
 from harness_ext.errors import UsageError
@@ -15,22 +17,50 @@ from harness_ext.steering.prompts import EncodedPrompt, PromptEncoder
 from harness_ext.steering.task_context import Document, TaskContext
 
 
+class Memory:
+    """States of prompts that ran before, of one task at a time, as long as the weights stay."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._task: str | None = None
+        self._states: dict[Hashable, Tensor] = {}
+
+    def of(self, task: str) -> dict[Hashable, Tensor]:
+        """States by prompt; those of another task are forgotten."""
+        if task != self._task:
+            self._task, self._states = task, {}
+        return self._states
+
+
 @dataclass(frozen=True)
 class Bench:
     """A model ready to be measured: its parts, its prompts' encoder, and the configuration.
 
-    max_length: tokens the model takes. progress: whether to show progress bars.
+    name, revision: of the model, as it was asked for. max_length: tokens it takes. rank,
+    world_size: of this process among those that share the requests.
     """
 
     anatomy: Anatomy
     encoder: PromptEncoder
     config: SteeringConfig
     max_length: int
-    progress: bool
+    name: str = ""
+    revision: str = ""
+    rank: int = 0
+    world_size: int = 1
+    memory: Memory = field(default_factory=Memory, compare=False)
 
-    def extraction(self, text: str) -> EncodedPrompt:
+    @property
+    def progress(self) -> bool:
+        """Whether this process shows progress bars."""
+        return self.rank == 0
+
+    def extraction(self, text: str, cues: int = 1) -> EncodedPrompt:
         """An extraction prompt. Raises :class:`UsageError` where it exceeds the model's length."""
-        prompt = self.encoder.prompt(text)
+        prompt = self.encoder.prompt(text, cues)
         if len(prompt.ids) > self.max_length:
             raise UsageError(
                 f"an extraction prompt of demos={self.config.demos} has {len(prompt.ids)} tokens, "
@@ -43,11 +73,11 @@ class Bench:
 class Plan:
     """What a method does to one task.
 
-    injections: one per document asked about, in order. record: settings and findings for the
-    results file, JSON-able.
+    injections: per document asked about, in order, one for each of the prompt's last cues. record:
+    settings and findings for the results file, JSON-able.
     """
 
-    injections: list[Injection]
+    injections: list[tuple[Injection, ...]]
     record: dict[str, Any]
 
 
@@ -56,6 +86,10 @@ class Method(ABC):
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
+
+    @abstractmethod
+    def cues(self, context: TaskContext) -> int:
+        """How many of a tested prompt's cues are injected at, counted from its end."""
 
     @abstractmethod
     def plan(self, context: TaskContext, documents: Sequence[Document]) -> Plan:

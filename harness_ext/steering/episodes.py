@@ -94,6 +94,43 @@ def reusable_episodes(
     return [replace(e, dummies=(e.query, *e.dummies[:-1])) for e in found]
 
 
+def members(context: TaskContext, episode: Episode) -> set[str]:
+    """What the episode's extraction prompts hold: its demonstrations and dummy queries."""
+    return {context.identity(d) for d in (*episode.demonstrations, *episode.dummies)}
+
+
+def companions(
+    context: TaskContext,
+    episodes: Sequence[Episode],
+    shape: EpisodeShape,
+    n: int,
+    dev: int,
+    seed: int,
+) -> tuple[list[Episode], list[list[int]]]:
+    """For each of `episodes`, `n` others that do not hold its query, out of `dev` development ones.
+
+    Returns the others and, per episode, the numbers of its own n among them: a function of the
+    episode's query, of `dev` and of `seed`. Where too few of the development episodes leave the
+    query out (in a small few-shot split they are few), further episodes about it are drawn.
+    """
+    pool = development_episodes(context, shape, dev, seed)
+    held = [members(context, other) for other in pool]
+    chosen: list[list[int]] = []
+    for episode in episodes:
+        query = context.identity(episode.query)
+        key = f"{context.name} companions {seed} {context.key(episode.query)}"
+        first = random.Random(key).randrange(dev)
+        around = [(first + i) % dev for i in range(dev)]
+        fit = [k for k in around if query not in held[k] and pool[k] != episode][:n]
+        for i in range(n - len(fit)):
+            fit.append(len(pool))
+            pool.append(episode_about(context, episode.query, shape, f"companion {seed} {i}", seed))
+        chosen.append(fit)
+    used = sorted({k for own in chosen for k in own})
+    number = {k: i for i, k in enumerate(used)}
+    return [pool[k] for k in used], [[number[k] for k in own] for own in chosen]
+
+
 def _cycle(context: TaskContext, n: int, draw: str) -> Sequence[Document]:
     pool = context.pool()
     random.Random(f"{context.name} {draw}").shuffle(pool)

@@ -16,7 +16,7 @@ from harness_ext.steering.anatomy import Anatomy, hidden_of, with_hidden
 
 @dataclass(frozen=True, eq=False)
 class Injection:
-    """One vector [width] for the state after `layer`.
+    """One vector [width] for the state after `layer` (or one for each of several states).
 
     `strength` None replaces the state by the vector (Hendel et al. 2023; Dong et al. 2026); a
     number adds strength · vector to it (vector arithmetic).

@@ -78,7 +78,7 @@ def states(model: PreTrainedModel, ids: Sequence[int]) -> Tensor:
 @contextmanager
 def changed(layer: nn.Module, position: int, change: Change) -> Iterator[None]:
     """While open, the layer's output at `position` of every row goes through `change`."""
-    original = layer.forward
+    original, nested = layer.forward, "forward" in vars(layer)
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         output = original(*args, **kwargs)
@@ -90,7 +90,10 @@ def changed(layer: nn.Module, position: int, change: Change) -> Iterator[None]:
     try:
         yield
     finally:
-        del layer.forward
+        if nested:
+            layer.forward = original
+        else:
+            del layer.forward
 
 
 def logits(model: PreTrainedModel, ids: Sequence[int]) -> Tensor:

@@ -1,0 +1,120 @@
+"""Vectors of a task written to a file (`save_vectors`) and taken from one (`vectors`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from harness_ext.errors import UsageError
+from harness_ext.methods.base import Bench, Plan
+from harness_ext.methods.selection import Selection
+from harness_ext.steering import store
+from harness_ext.steering.fingerprint import fingerprint
+from harness_ext.steering.inject import Injection
+from harness_ext.steering.task_context import Document, TaskContext
+from harness_ext.steering.vector_file import Header, VectorFile, document_id
+from harness_ext.steering.vector_match import check_matches, check_task, vectors_for
+
+
+def save(
+    bench: Bench,
+    context: TaskContext,
+    selection: Selection,
+    vectors: Tensor,
+    documents: Sequence[str] | None,
+    record: dict[str, Any],
+) -> None:
+    """Write a task's `vectors` [items, cues, width] to its file in the folder `save_vectors`.
+
+    documents: the key of each item's document, or None for a reusable vector. Of several processes
+    the first writes; vectors per document, of which each process has only some, are then refused.
+    """
+    config = bench.config
+    if documents is not None and bench.world_size > 1:
+        raise UsageError(
+            f"save_vectors with average=0 writes a vector per tested document, but these are "
+            f"spread over {bench.world_size} processes. Run one process, or pass average=N."
+        )
+    if bench.rank:
+        return
+    header = Header(
+        method=config.method,
+        task=context.name,
+        template=_template(bench, context),
+        layer=selection.layer,
+        mode=config.mode,
+        strength=selection.strength,
+        shots=context.shots,
+        demos=config.demos,
+        queries=config.queries,
+        average=config.average,
+        dev=config.dev,
+        seed=config.seed,
+        model=bench.name,
+        revision=bench.revision,
+        dtype=_dtype(bench),
+        fingerprint=fingerprint(bench.anatomy.model, bench.encoder.tokenizer),
+        documents=None if documents is None else [document_id(key) for key in documents],
+        record=record,
+    )
+    path = Path(str(config.save_vectors)) / store.file_name(context.name)
+    store.save(path, VectorFile(vectors.float(), header))
+
+
+def plan(bench: Bench, context: TaskContext, documents: Sequence[Document], cues: int) -> Plan:
+    """The injections of the task's file in `vectors`, refused where it is another run's.
+
+    cues: how many of a prompt's cues the method injects at.
+    """
+    path = store.path_of(Path(str(bench.config.vectors)), context.name)
+    file = store.load(path)
+    header = file.header
+    check_matches(
+        file,
+        path,
+        fingerprint=fingerprint(bench.anatomy.model, bench.encoder.tokenizer),
+        dtype=_dtype(bench),
+        hidden_size=bench.anatomy.hidden_size,
+        n_layers=len(bench.anatomy.layers),
+    )
+    check_task(
+        file,
+        path,
+        method=bench.config.method,
+        task=context.name,
+        template=_template(bench, context),
+        shots=context.shots,
+    )
+    if file.vectors.shape[1] != cues:
+        raise UsageError(
+            f"{path} holds {file.vectors.shape[1]} vectors per prompt, but method="
+            f"{bench.config.method} injects {cues} in a {context.shots}-shot prompt."
+        )
+    keys = [context.key(document) for document in documents]
+    items = vectors_for(file, path, list(dict.fromkeys(keys)))
+    made = [
+        tuple(Injection(header.layer, vector, header.strength) for vector in item)
+        for item in (items[:1] if header.documents is None else items)
+    ]
+    record = {**header.record, "vectors": str(path)}
+    if header.documents is None:
+        return Plan(made * len(documents), record)
+    by_key = dict(zip(dict.fromkeys(keys), made, strict=True))
+    return Plan([by_key[key] for key in keys], record)
+
+
+def _dtype(bench: Bench) -> str:
+    return str(bench.anatomy.model.dtype).removeprefix("torch.")
+
+
+def _template(bench: Bench, context: TaskContext) -> dict[str, Any]:
+    """What shows how the task's prompts are written: one of them, with a demonstration."""
+    pool = context.pool()
+    return {
+        "cue": bench.encoder.cue,
+        "delimiter": context.delimiter,
+        "prompt": context.prompt(pool[:1], pool[-1]),
+    }
