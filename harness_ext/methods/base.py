@@ -12,15 +12,19 @@ from torch import Tensor
 from harness_ext.config import SteeringConfig
 from harness_ext.errors import UsageError
 from harness_ext.steering.anatomy import Anatomy
+from harness_ext.steering.context import Context, Document
 from harness_ext.steering.inject import Injection
 from harness_ext.steering.prompts import EncodedPrompt, PromptEncoder
-from harness_ext.steering.task_context import Document, TaskContext
 
 
 class Memory:
-    """States of prompts that ran before, of one task at a time, as long as the weights stay."""
+    """States of prompts that ran before, of one task at a time, as long as the weights stay.
 
-    def __init__(self) -> None:
+    budget: bytes it may hold.
+    """
+
+    def __init__(self, budget: int = 128 * 2**20) -> None:
+        self.budget = budget
         self.clear()
 
     def clear(self) -> None:
@@ -29,10 +33,14 @@ class Memory:
         self._states: dict[Hashable, Tensor] = {}
 
     def of(self, task: str) -> dict[Hashable, Tensor]:
-        """States by prompt; those of another task are forgotten."""
+        """States by prompt, [layers from the first, last cues, width]; other tasks' are forgotten."""
         if task != self._task:
             self._task, self._states = task, {}
         return self._states
+
+    def has_room(self, n_bytes: int) -> bool:
+        """Whether so many bytes more fit the budget."""
+        return n_bytes + sum(states.nbytes for states in self._states.values()) <= self.budget
 
 
 @dataclass(frozen=True)
@@ -88,9 +96,9 @@ class Method(ABC):
         self.bench = bench
 
     @abstractmethod
-    def cues(self, context: TaskContext) -> int:
+    def cues(self, context: Context) -> int:
         """How many of a tested prompt's cues are injected at, counted from its end."""
 
     @abstractmethod
-    def plan(self, context: TaskContext, documents: Sequence[Document]) -> Plan:
+    def plan(self, context: Context, documents: Sequence[Document]) -> Plan:
         """The injections for `documents` of the task, each a function of its document alone."""

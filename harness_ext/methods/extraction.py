@@ -11,40 +11,42 @@ from tqdm import tqdm
 from harness_ext.errors import UsageError
 from harness_ext.methods.base import Bench
 from harness_ext.steering.capture import branched_states, states_at
+from harness_ext.steering.context import Context
 from harness_ext.steering.episodes import Episode
 from harness_ext.steering.prefix import common_beginning
 from harness_ext.steering.prompts import EncodedPrompt
-from harness_ext.steering.task_context import TaskContext
 
 
 def extract(
     bench: Bench,
-    context: TaskContext,
+    context: Context,
     episodes: Sequence[Episode],
     layers: Sequence[int],
     cues: int = 1,
 ) -> Tensor:
     """States at the last `cues` cues of each episode's prompt: [episodes, layers, cues, width].
 
-    They are read after each of `layers`, and are means over the episode's dummy queries. States of
-    all layers are remembered (see :class:`Memory`): other methods, or other numbers of shots, often
-    ask for the same prompts.
+    They are read after each of `layers`, and are means over the episode's dummy queries. What fits
+    :class:`Memory` is remembered, with all layers that ran: other methods, or other numbers of
+    shots, ask for the same prompts.
     """
     prompts = [_prompts(bench, context, episode, cues) for episode in episodes]
-    if len(layers) < len(bench.anatomy.layers):
+    keys = [tuple(prompt.ids for prompt in own) for own in prompts]
+    known, depth = bench.memory.of(context.name), max(layers) + 1
+    new = {
+        key: own
+        for key, own in zip(keys, prompts, strict=True)
+        if key not in known or known[key].shape[0] < depth or known[key].shape[1] < cues
+    }
+    if not bench.memory.has_room(4 * len(new) * depth * cues * bench.anatomy.hidden_size):
         return _read(bench, context, prompts, layers, cues)
-    known = bench.memory.of(context.name)
-    keys = [(cues, *(prompt.ids for prompt in own)) for own in prompts]
-    new = {key: own for key, own in zip(keys, prompts, strict=True) if key not in known}
     if new:
-        states = _read(bench, context, list(new.values()), layers, cues)
+        states = _read(bench, context, list(new.values()), range(depth), cues)
         known.update(zip(new, states, strict=True))
-    return torch.stack([known[key] for key in keys])
+    return torch.stack([known[key][list(layers), -cues:] for key in keys])
 
 
-def _prompts(
-    bench: Bench, context: TaskContext, episode: Episode, cues: int
-) -> list[EncodedPrompt]:
+def _prompts(bench: Bench, context: Context, episode: Episode, cues: int) -> list[EncodedPrompt]:
     """The extraction prompts of an episode, one per dummy query."""
     asked = len(episode.demonstrations) + 1 if cues > 1 else 1
     return [
@@ -55,7 +57,7 @@ def _prompts(
 
 def _read(
     bench: Bench,
-    context: TaskContext,
+    context: Context,
     prompts: Sequence[Sequence[EncodedPrompt]],
     layers: Sequence[int],
     cues: int,
@@ -88,7 +90,7 @@ def _read(
     return states
 
 
-def _refuse_nan(context: TaskContext, states: Tensor, layers: Sequence[int]) -> None:
+def _refuse_nan(context: Context, states: Tensor, layers: Sequence[int]) -> None:
     broken = ~torch.isfinite(states).flatten(2).all(dim=2)
     if broken.any():
         episode, column = broken.nonzero()[0].tolist()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from harness_ext.steering.context import Context, Document
 from harness_ext.steering.episodes import Episode, members
-from harness_ext.steering.task_context import Document, TaskContext
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Reusable:
     held: list[set[str]]
 
     @classmethod
-    def of(cls, context: TaskContext, episodes: Sequence[Episode], states: Tensor) -> Reusable:
+    def of(cls, context: Context, episodes: Sequence[Episode], states: Tensor) -> Reusable:
         """The states of these episodes."""
         return cls(states, [members(context, episode) for episode in episodes])
 
-    def unseen(self, context: TaskContext, query: Document) -> Tensor:
+    def unseen(self, context: Context, query: Document) -> Tensor:
         """[episodes], True where the episode does not hold the query."""
         own = context.identity(query)
         return torch.tensor([own not in held for held in self.held])

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from harness_ext.config import AUTO, SteeringConfig
 from harness_ext.methods.base import Bench
+from harness_ext.steering.context import Context
 from harness_ext.steering.episodes import Episode
 from harness_ext.steering.prompts import EncodedPrompt
 from harness_ext.steering.scoring import SweepPrompt, SweepScores
 from harness_ext.steering.sweep import layer_loop, sweep_layers
-from harness_ext.steering.task_context import TaskContext
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def given(config: SteeringConfig) -> Selection:
 
 def select(
     bench: Bench,
-    context: TaskContext,
+    context: Context,
     episodes: Sequence[Episode],
     layers: Sequence[int],
     vectors: Tensor,
@@ -134,7 +134,7 @@ def _by_strength(strengths: Sequence[float | None], table: Tensor) -> Any:
     return lists[0] if len(lists) == 1 else dict(zip(map(str, strengths), lists, strict=True))
 
 
-def _rows(bench: Bench, context: TaskContext, episodes: Sequence[Episode], cues: int) -> _Rows:
+def _rows(bench: Bench, context: Context, episodes: Sequence[Episode], cues: int) -> _Rows:
     rows = _Rows([], [], [])
     for number, episode in enumerate(episodes):
         text = context.prompt(episode.shots, episode.query)
@@ -168,7 +168,7 @@ def _choice_row(whole: EncodedPrompt, context_ids: int, bench: Bench) -> SweepPr
 
 
 def _by_episode(
-    context: TaskContext, rows: _Rows, scores: SweepScores, n_episodes: int
+    context: Context, rows: _Rows, scores: SweepScores, n_episodes: int
 ) -> tuple[Tensor, Tensor]:
     """Rightness (0 or 1) and log-probability of the right answer: [candidates, episodes]."""
     log_prob, right = scores.log_prob.flatten(1), scores.right.flatten(1)

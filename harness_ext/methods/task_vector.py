@@ -26,6 +26,7 @@ from harness_ext.methods.selection import (
     needs_development,
     select,
 )
+from harness_ext.steering.context import Context, Document
 from harness_ext.steering.episodes import (
     Episode,
     EpisodeShape,
@@ -35,7 +36,6 @@ from harness_ext.steering.episodes import (
     reusable_episodes,
 )
 from harness_ext.steering.inject import Injection
-from harness_ext.steering.task_context import Document, TaskContext
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class TaskVector(Method):
     A vector per tested query, or one reusable vector per task (`average`).
     """
 
-    def cues(self, context: TaskContext) -> int:
+    def cues(self, context: Context) -> int:
         """One: the last."""
         return 1
 
-    def plan(self, context: TaskContext, documents: Sequence[Document]) -> Plan:
+    def plan(self, context: Context, documents: Sequence[Document]) -> Plan:
         """See :meth:`Method.plan`. Layer and strength hold for all of the task."""
         if self.bench.config.vectors is not None:
             return vector_files.plan(self.bench, context, documents, self.cues(context))
@@ -85,22 +85,22 @@ class TaskVector(Method):
         return Plan([by_key[context.key(d)] for d in documents], record)
 
     def _vectors(
-        self, context: TaskContext, episodes: Sequence[Episode], layers: Sequence[int]
+        self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
     ) -> Tensor:
         """The vectors for the episodes' tested prompts: [episodes, layers, cues, width]."""
         return extract(self.bench, context, episodes, layers)
 
     def _reusable(
-        self, context: TaskContext, episodes: Sequence[Episode], layers: Sequence[int]
+        self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
     ) -> Reusable:
         """What reusable vectors are the mean of."""
         return Reusable.of(context, episodes, self._vectors(context, episodes, layers))
 
-    def _shape(self, context: TaskContext) -> EpisodeShape:
+    def _shape(self, context: Context) -> EpisodeShape:
         config = self.bench.config
         return EpisodeShape(config.demos, context.shots, config.queries)
 
-    def _choose(self, context: TaskContext) -> _Choice:
+    def _choose(self, context: Context) -> _Choice:
         config, shape = self.bench.config, self._shape(context)
         layers = candidate_layers(self.bench)
         reusable: Reusable | None = None
@@ -117,7 +117,7 @@ class TaskVector(Method):
 
     def _develop(
         self,
-        context: TaskContext,
+        context: Context,
         shape: EpisodeShape,
         layers: Sequence[int],
         reusable: Reusable | None,
@@ -147,12 +147,12 @@ class MultipleTaskVectors(TaskVector):
     stands at every cue.
     """
 
-    def cues(self, context: TaskContext) -> int:
+    def cues(self, context: Context) -> int:
         """All: one per demonstration, and the query's."""
         return context.shots + 1
 
     def _vectors(
-        self, context: TaskContext, episodes: Sequence[Episode], layers: Sequence[int]
+        self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
     ) -> Tensor:
         own = extract(self.bench, context, episodes, layers)
         if not context.shots:
@@ -168,7 +168,7 @@ class MultipleTaskVectors(TaskVector):
         return torch.cat([states[torch.tensor(chosen)].transpose(1, 2), own], dim=2)
 
     def _reusable(
-        self, context: TaskContext, episodes: Sequence[Episode], layers: Sequence[int]
+        self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
     ) -> Reusable:
         states = extract(self.bench, context, episodes, layers)
         return Reusable.of(context, episodes, states.expand(-1, -1, self.cues(context), -1))
@@ -180,11 +180,11 @@ class SinglePromptTaskVectors(TaskVector):
     They go, in their order, to the N+1 cues of the N-shot prompt.
     """
 
-    def cues(self, context: TaskContext) -> int:
+    def cues(self, context: Context) -> int:
         """All: one per demonstration, and the query's."""
         return context.shots + 1
 
     def _vectors(
-        self, context: TaskContext, episodes: Sequence[Episode], layers: Sequence[int]
+        self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
     ) -> Tensor:
         return extract(self.bench, context, episodes, layers, self.cues(context))

@@ -12,16 +12,16 @@ from harness_ext.errors import UsageError
 from harness_ext.methods.base import Bench, Plan
 from harness_ext.methods.selection import Selection
 from harness_ext.steering import store
+from harness_ext.steering.context import Context, Document
 from harness_ext.steering.fingerprint import fingerprint
 from harness_ext.steering.inject import Injection
-from harness_ext.steering.task_context import Document, TaskContext
 from harness_ext.steering.vector_file import Header, VectorFile, document_id
 from harness_ext.steering.vector_match import check_matches, check_task, vectors_for
 
 
 def save(
     bench: Bench,
-    context: TaskContext,
+    context: Context,
     selection: Selection,
     vectors: Tensor,
     documents: Sequence[str] | None,
@@ -64,7 +64,7 @@ def save(
     store.save(path, VectorFile(vectors.float(), header))
 
 
-def plan(bench: Bench, context: TaskContext, documents: Sequence[Document], cues: int) -> Plan:
+def plan(bench: Bench, context: Context, documents: Sequence[Document], cues: int) -> Plan:
     """The injections of the task's file in `vectors`, refused where it is another run's.
 
     cues: how many of a prompt's cues the method injects at.
@@ -110,7 +110,7 @@ def _dtype(bench: Bench) -> str:
     return str(bench.anatomy.model.dtype).removeprefix("torch.")
 
 
-def _template(bench: Bench, context: TaskContext) -> dict[str, Any]:
+def _template(bench: Bench, context: Context) -> dict[str, Any]:
     """What shows how the task's prompts are written: one of them, with a demonstration."""
     pool = context.pool()
     return {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness_ext.errors import UsageError
-from harness_ext.steering.task_context import Document, TaskContext
+from harness_ext.steering.context import Context, Document
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class EpisodeShape:
 
 
 def episode_about(
-    context: TaskContext, query: Document, shape: EpisodeShape, draw: str | int, seed: int
+    context: Context, query: Document, shape: EpisodeShape, draw: str | int, seed: int
 ) -> Episode:
     """The episode that serves `query`: neither it nor its mirror occurs in the prompt.
 
@@ -68,9 +68,7 @@ def episode_about(
     )
 
 
-def development_episodes(
-    context: TaskContext, shape: EpisodeShape, n: int, seed: int
-) -> list[Episode]:
+def development_episodes(context: Context, shape: EpisodeShape, n: int, seed: int) -> list[Episode]:
     """`n` episodes about few-shot documents, each with draws of its own.
 
     Every document serves once before one serves again.
@@ -82,9 +80,7 @@ def development_episodes(
     ]
 
 
-def reusable_episodes(
-    context: TaskContext, shape: EpisodeShape, n: int, seed: int
-) -> list[Episode]:
+def reusable_episodes(context: Context, shape: EpisodeShape, n: int, seed: int) -> list[Episode]:
     """`n` episodes that serve no query in particular: the first dummy is a few-shot document."""
     queries = _cycle(context, n, f"average {seed}")
     found = [
@@ -94,13 +90,13 @@ def reusable_episodes(
     return [replace(e, dummies=(e.query, *e.dummies[:-1])) for e in found]
 
 
-def members(context: TaskContext, episode: Episode) -> set[str]:
+def members(context: Context, episode: Episode) -> set[str]:
     """What the episode's extraction prompts hold: its demonstrations and dummy queries."""
     return {context.identity(d) for d in (*episode.demonstrations, *episode.dummies)}
 
 
 def companions(
-    context: TaskContext,
+    context: Context,
     episodes: Sequence[Episode],
     shape: EpisodeShape,
     n: int,
@@ -131,7 +127,7 @@ def companions(
     return [pool[k] for k in used], [[number[k] for k in own] for own in chosen]
 
 
-def _cycle(context: TaskContext, n: int, draw: str) -> Sequence[Document]:
+def _cycle(context: Context, n: int, draw: str) -> Sequence[Document]:
     pool = context.pool()
     random.Random(f"{context.name} {draw}").shuffle(pool)
     return [pool[i % len(pool)] for i in range(n)]

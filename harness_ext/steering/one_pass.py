@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from transformers import Cache
 
 from harness_ext.steering.anatomy import Anatomy, hidden_of, with_hidden
-from harness_ext.steering.batches import of_equal_shape, pad_right
+from harness_ext.steering.batches import TOKEN_BUDGET, of_equal_shape, pad_right
 from harness_ext.steering.inject import Injection
 from harness_ext.steering.prefix import run_prefix
 from harness_ext.steering.scoring import (
@@ -97,7 +97,8 @@ def batches(
         longest = prompts[batch[0]]
         # A row's numbers at the end of the model, or one layer's keys and values of it.
         numbers = max(width * len(longest.targets), 2 * anatomy.hidden_size * len(longest.ids))
-        most = max(1, ROW_BUDGET // (4 * numbers * rows_each))
+        tokens = (longest.tail if rows_each > 1 else len(longest.ids)) * rows_each
+        most = max(1, min(ROW_BUDGET // (4 * numbers * rows_each), TOKEN_BUDGET // tokens))
         for first in range(0, len(batch), most):
             yield batch[first : first + most]
 

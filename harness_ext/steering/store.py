@@ -120,7 +120,7 @@ def check_writable(folder: Path) -> None:
 
     Raises :class:`UsageError`.
     """
-    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    there = next(each for each in (folder, *folder.absolute().parents) if os.path.exists(each))
     if not there.is_dir():
         raise UsageError(f"{folder} cannot hold vectors: {there} is a file. Name a folder.")
     if not os.access(there, os.W_OK | os.X_OK):

@@ -36,9 +36,14 @@ def tokenizer():
 
 
 @pytest.fixture(scope="session")
-def task():
+def manager() -> TaskManager:
+    """lm-eval's, over this package's tasks alone."""
+    return TaskManager(include_path=str(plugin.tasks_dir()), include_defaults=False)
+
+
+@pytest.fixture(scope="session")
+def task(manager):
     """`forward_upper`, with lm-eval's default few-shot seed."""
-    manager = TaskManager(include_path=str(plugin.tasks_dir()), include_defaults=False)
     task = manager.load("forward_upper")["tasks"]["forward_upper"]
     task.set_fewshot_seed(1234)
     return task

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from harness_ext import cli
 from harness_ext.commands import vectors as command
+from harness_ext.commands.vectors_page import visible
 from harness_ext.errors import UsageError
 from harness_ext.lm import TaskVectorLM
 from harness_ext.steering.anatomy import dissect
@@ -327,10 +328,10 @@ def test_what_a_file_says_cannot_steer_the_terminal(
 
 def test_visible_text_has_no_blanks_and_tells_texts_apart() -> None:
     texts = [" ", "␣", "\\n", "\n", "\t", "\u2423", "\\u2423", "\xa0", "\u200b", "\x1b", "→ é", "�"]
-    seen = [command.visible(text) for text in texts]
+    seen = [visible(text) for text in texts]
     assert len(set(seen)) == len(set(texts))
     assert all(text.isprintable() and " " not in text for text in seen)
-    assert command.visible(" Paris\n") == r"␣Paris\n"
+    assert visible(" Paris\n") == r"␣Paris\n"
 
 
 @pytest.mark.parametrize("kind", ["split", "spm"])

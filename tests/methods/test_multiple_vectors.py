@@ -241,7 +241,10 @@ def test_a_method_after_another_reads_no_development_prompt_again(
         assert found["samples"] == fresh["samples"]
     assert counts["tv"] == DEV + 1
     assert counts["tv_m"] < DEV + 1  # the tested prompt, and companions that were new
-    assert counts["tv_ms"] == DEV + 1  # other cues: other states
+    assert counts["tv_ms"] == DEV + 1  # more cues than were read
+    rows.clear()
+    evaluate(base.with_steering(method="tv", **arguments), TASK, limit=1, num_fewshot=SHOTS)
+    assert not rows
 
 
 def test_states_are_not_remembered_beyond_an_evaluation(
@@ -284,3 +287,28 @@ def test_only_steering_arguments_can_be_changed_on_a_loaded_model(
         steered(layer=1).with_steering(dtype="float16")
     with pytest.raises(UsageError, match="layer=9 is out of range"):
         steered(layer=1).with_steering(layer=9)
+
+
+def test_what_was_read_up_to_a_layer_serves_layers_before_it(
+    steered: Callable[..., TaskVectorLM], evaluate: Callable[..., Results]
+) -> None:
+    base = steered(layer=1, batch_size=64)
+    rows: list[int] = []
+
+    def note(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        if kwargs.get("use_cache") is False:
+            rows.append(len(kwargs["input_ids"]))
+
+    base.model.register_forward_pre_hook(note, with_kwargs=True)
+
+    def read(layer: int) -> int:
+        rows.clear()
+        lm = base.with_steering(layer=layer, demos=DEMOS)
+        found = evaluate(lm, TASK, limit=3)
+        assert found["samples"] == evaluate(steered(layer=layer), TASK, limit=3)["samples"]
+        return sum(rows)
+
+    assert [read(layer) for layer in (2, 1, 2, 3)] == [3, 0, 0, 3]
+    base._memory.budget = 4 * 3 * 2 * 32 - 1
+    base._memory.clear()
+    assert [read(layer) for layer in (1, 1, 0, 0)] == [3, 3, 3, 0]
