@@ -19,9 +19,11 @@ from harness_ext import packaged_models
 from harness_ext.config import AUTO, SteeringConfig
 from harness_ext.errors import UsageError
 from harness_ext.methods.selection import needs_development
+from harness_ext.steering.context import Document
 from harness_ext.steering.episodes import EpisodeShape, episode_about
+from harness_ext.steering.prompts import cue_ends
 from harness_ext.steering.store import check_readable, check_writable
-from harness_ext.steering.task_context import Document, TaskContext
+from harness_ext.steering.task_context import TaskContext
 
 ROLLING = "loglikelihood_rolling"
 
@@ -111,8 +113,10 @@ def check_task(
             f"{steering.demos + 1} cues. Raise demos to {context.shots}, or lower num_fewshot."
         )
     if steering.method in ("tv_m", "tv_ms") and context.shots:
-        for document in (*context.pool(), *documents.values()):
+        pool = context.pool()
+        for document in (*pool, *documents.values()):
             _refuse_second_cue(context, document, steering)
+        _check_demonstration(context, pool[0], pool[-1], steering)
     for number, document in documents.items():
         if _is_empty(context, document, steering.cue):
             raise UsageError(
@@ -136,6 +140,23 @@ def _refuse_second_cue(context: TaskContext, document: Document, steering: Steer
             f"method={steering.method} injects at every cue, but in task {context.name!r} the cue "
             f"{cue!r} also occurs inside {inside[0]!r}. Pass a cue that occurs in no word of the "
             "task, or method=tv, which injects at the last cue alone."
+        )
+
+
+def _check_demonstration(
+    context: TaskContext, shown: Document, query: Document, steering: SteeringConfig
+) -> None:
+    """In a demonstration, too, nothing but white space may stand between cue and answer."""
+    text = context.prompt([shown], query)
+    after = text[cue_ends(text, steering.cue, 2)[0] :]
+    answers = context.answers(shown)
+    if not any(after.lstrip().startswith(answer.strip()) for answer in answers):
+        between = after.partition(answers[0].strip())[0].strip()[:60]
+        raise UsageError(
+            f"{between!r} stands between the cue {steering.cue!r} and the answer of a "
+            f"demonstration of task {context.name!r}; method={steering.method} injects there too, "
+            "and the answer has to follow the cue. Choose a cue that ends what is asked, or run "
+            "without the chat template that puts this there."
         )
 
 

@@ -25,7 +25,8 @@ from harness_ext.methods import REGISTRY, Bench, Memory, Method
 from harness_ext.planning import Encode, plan_requests
 from harness_ext.steering.anatomy import Anatomy, dissect
 from harness_ext.steering.fingerprint import fingerprint
-from harness_ext.steering.inject import inject
+from harness_ext.steering.inject import Edit, inject
+from harness_ext.steering.overflow import refusing_overflow
 from harness_ext.steering.prompts import EncodedPrompt, PromptEncoder
 from harness_ext.steering.rows import RowPlan, Wave, waves
 from harness_ext.steering.task_context import watch_tasks
@@ -119,6 +120,7 @@ class TaskVectorLM(HFLM):
             max_length=self.max_length,
             name=self._asked,
             revision=str(self.revision),
+            max_gen_toks=self.max_gen_toks,
             rank=self.rank,
             world_size=self.world_size,
             memory=self._memory,
@@ -174,6 +176,11 @@ class TaskVectorLM(HFLM):
     ) -> EncodedPrompt:
         context, gen_kwargs = request.args
         new = normalize_gen_kwargs(gen_kwargs, self.max_gen_toks)["max_gen_toks"]
+        if new >= self.max_length:
+            raise UsageError(
+                f"max_gen_toks={new} leaves no room for a prompt in max_length={self.max_length}. "
+                "Lower max_gen_toks (--gen_kwargs) or raise max_length."
+            )
         prompt = encoder.prompt(context, cues)
         limit = self.tokenizer.model_max_length
         if self.truncation and len(prompt.ids) > limit:
@@ -205,7 +212,7 @@ class TaskVectorLM(HFLM):
     def _injecting(self, ids: Tensor, mask: Tensor | None = None) -> AbstractContextManager[None]:
         if self._method is None or self._wave is None:
             return nullcontext()
-        return inject(self._method.bench.anatomy, self._wave.edits(ids, mask), len(ids))
+        return _steering(self._method.bench.anatomy, self._wave.edits(ids, mask), len(ids))
 
     @contextmanager
     def _during(self, wave: Wave) -> Iterator[None]:
@@ -261,6 +268,13 @@ class TaskVectorLM(HFLM):
         if self.steering.steered:
             info["steering"]["model"] = fingerprint(self.model, self.tokenizer)
         return info
+
+
+@contextmanager
+def _steering(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Iterator[None]:
+    """Injects `edits` into batches of `rows` rows, and stops where a state overflows under them."""
+    with inject(anatomy, edits, rows), refusing_overflow(anatomy, edits, rows):
+        yield
 
 
 def _name(pretrained: str | PreTrainedModel | None) -> str:

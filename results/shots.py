@@ -1,6 +1,7 @@
 """Every task-vector method at 0 to 4 shots, task by task: what results/shots/ is recorded from.
 
-    python results/shots.py --to runs && python -m harness_ext.compare.record runs --to results/shots
+    python results/shots.py --to runs
+    python -m harness_ext.compare.record runs --to results/shots
 
 One model is loaded, and a task's extraction prompts run once for all methods and shots. A cell that
 is there already is not run again.
@@ -25,7 +26,7 @@ def main() -> None:
     parser.add_argument("--tasks", default="taskvec_bijection,taskvec_forward")
     parser.add_argument("--shots", type=int, default=4, help="the most shots")
     parser.add_argument("--limit", type=int, default=50, help="tested documents of a task")
-    parser.add_argument("--dev", type=int, default=15, help="development episodes")
+    parser.add_argument("--dev", type=int, default=10, help="development episodes")
     parser.add_argument("--batch_size", type=int, default=50)
     args = parser.parse_args()
     manager = TaskManager(include_path=str(plugin.tasks_dir()), include_defaults=False)

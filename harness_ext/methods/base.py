@@ -33,7 +33,7 @@ class Memory:
         self._states: dict[Hashable, Tensor] = {}
 
     def of(self, task: str) -> dict[Hashable, Tensor]:
-        """States by prompt, [layers from the first, last cues, width]; other tasks' are forgotten."""
+        """States by prompt [first layers, last cues, width]; another task's are forgotten."""
         if task != self._task:
             self._task, self._states = task, {}
         return self._states
@@ -47,8 +47,9 @@ class Memory:
 class Bench:
     """A model ready to be measured: its parts, its prompts' encoder, and the configuration.
 
-    name, revision: of the model, as it was asked for. max_length: tokens it takes. rank,
-    world_size: of this process among those that share the requests.
+    name, revision: of the model, as it was asked for. max_length: tokens it takes. max_gen_toks:
+    tokens of an answer where the task does not say. rank, world_size: of this process among those
+    that share the requests.
     """
 
     anatomy: Anatomy
@@ -57,6 +58,7 @@ class Bench:
     max_length: int
     name: str = ""
     revision: str = ""
+    max_gen_toks: int = 0
     rank: int = 0
     world_size: int = 1
     memory: Memory = field(default_factory=Memory, compare=False)

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from harness_ext.errors import UsageError
 from harness_ext.methods.base import Bench
 from harness_ext.steering.capture import branched_states, states_at
 from harness_ext.steering.context import Context
 from harness_ext.steering.episodes import Episode
+from harness_ext.steering.overflow import overflow_error
 from harness_ext.steering.prefix import common_beginning
 from harness_ext.steering.prompts import EncodedPrompt
 
@@ -94,7 +94,4 @@ def _refuse_nan(context: Context, states: Tensor, layers: Sequence[int]) -> None
     broken = ~torch.isfinite(states).flatten(2).all(dim=2)
     if broken.any():
         episode, column = broken.nonzero()[0].tolist()
-        raise UsageError(
-            f"the state after layer {layers[column]} holds NaN or infinity (episode {episode} of "
-            f"{context.name!r}); the model overflows in its dtype. Try dtype=float32 or bfloat16."
-        )
+        raise overflow_error(layers[column], f"episode {episode} of {context.name!r}")

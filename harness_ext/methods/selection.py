@@ -140,8 +140,11 @@ def _rows(bench: Bench, context: Context, episodes: Sequence[Episode], cues: int
         text = context.prompt(episode.shots, episode.query)
         right = context.answers(episode.query)
         if not context.choices:
-            prompt = bench.encoder.prompt(text, cues).cut(bench.max_length)
-            opening = bench.encoder.opening(prompt, context.delimiter, right)
+            whole = bench.encoder.prompt(text, cues)
+            opening = bench.encoder.opening(whole, context.delimiter, right)
+            # Cut as the tested prompts are, which leave room for an answer.
+            room = max(context.new_tokens(bench.max_gen_toks), len(opening.lead))
+            prompt = whole.cut(bench.max_length - room)
             targets = (*((token,) for token in opening.lead), opening.first)
             found = SweepPrompt((*prompt.ids, *opening.lead), prompt.cues, targets)
             _add(rows, found, number, True)

@@ -49,5 +49,11 @@ class Context(Protocol):
     def answers(self, document: Document) -> list[str]:
         """Every accepted answer of the document, the target first."""
 
+    def new_tokens(self, default: int) -> int:
+        """Tokens a generated answer may take, for which a prompt leaves room.
+
+        The task says it, or else `default` holds; 0 where given answers are scored.
+        """
+
     def choice_texts(self, document: Document) -> list[str]:
         """The choices of a choice task, as they follow the prompt's delimiter."""

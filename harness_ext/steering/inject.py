@@ -53,7 +53,7 @@ def inject(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Iterator[None]
     agree. A batch that is a multiple of `rows` is taken as each row repeated in place (beams).
     The hooks are gone when the context closes, also after an exception.
     """
-    start = _Start()
+    start = Start()
     by_layer: Mapping[int, list[Edit]] = defaultdict(list)
     for edit in edits:
         by_layer[edit.injection.layer].append(edit)
@@ -66,7 +66,7 @@ def inject(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Iterator[None]
         yield
 
 
-class _Start:
+class Start:
     """First position that the running forward covers: the number of cached ones."""
 
     position = 0
@@ -76,7 +76,7 @@ class _Start:
         self.position = int(caches[0].get_seq_length()) if caches else 0
 
 
-def _write(edits: tuple[Edit, ...], rows: int, start: _Start) -> Any:
+def _write(edits: tuple[Edit, ...], rows: int, start: Start) -> Any:
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
         hidden = hidden_of(output)
         copies, rest = divmod(hidden.shape[0], rows)

@@ -134,6 +134,10 @@ class PairContext:
         """Every accepted answer, the one that demonstrations show first."""
         return list(document["answers"])
 
+    def new_tokens(self, default: int) -> int:
+        """Zero: no prompt is cut."""
+        return 0
+
     def choice_texts(self, document: Document) -> list[str]:
         """None: answers are free."""
         return []

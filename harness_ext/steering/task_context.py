@@ -18,10 +18,11 @@ from typing import Any
 import jinja2
 from lm_eval.api.samplers import ContextSampler
 from lm_eval.api.task import ConfigurableTask, Task
+from lm_eval.models.utils import normalize_gen_kwargs
 from lm_eval.utils import env
 
 from harness_ext.errors import UsageError
-from harness_ext.steering.context import Document as Document
+from harness_ext.steering.context import Document
 
 _RENDERING = ("system_instruction", "apply_chat_template", "fewshot_as_multiturn", "chat_template")
 _seen: weakref.WeakValueDictionary[str, Task] = weakref.WeakValueDictionary()
@@ -182,6 +183,13 @@ class TaskContext:
             choices = self.task.doc_to_choice(document)
             targets = [choices[t] if isinstance(t, int) else t for t in targets]
         return [str(t) for t in targets]
+
+    def new_tokens(self, default: int) -> int:
+        """See :meth:`Context.new_tokens`."""
+        if self.task.OUTPUT_TYPE != "generate_until":
+            return 0
+        given = normalize_gen_kwargs(dict(self.task.config.generation_kwargs or {}), default)
+        return int(given["max_gen_toks"])
 
     def choice_texts(self, document: Document) -> list[str]:
         """The choices of a choice task, as they follow the prompt's delimiter."""

@@ -49,7 +49,7 @@ class PaperLoop:
     def steered(
         self, development: Sequence[Trial], tested: Sequence[Trial]
     ) -> tuple[int, list[int]]:
-        """The layer of the best development accuracy, and the tested prompts' first tokens at it."""
+        """The layer of the best development accuracy, and the tested prompts' first tokens."""
         vectors = self._vectors(development)
         accuracy = []
         for layer in range(len(self.layers)):
@@ -69,20 +69,25 @@ class PaperLoop:
         found = []
         for first in range(0, len(prompts), BATCH):
             ids, mask = self._batch(prompts[first : first + BATCH])
-            seen: list[Tensor] = []
-            hooks = [
-                layer.register_forward_hook(lambda m, a, out: seen.append(_hidden(out)[:, -1]))
-                for layer in self.layers
-            ]
-            with torch.no_grad():
-                self.model(input_ids=ids, attention_mask=mask, use_cache=False)
-            for hook in hooks:
-                hook.remove()
-            found.append(torch.stack(seen, dim=1))
+            found.append(self._last_states(ids, mask))
         return torch.cat(found).unflatten(0, (len(trials), -1))
 
+    def _last_states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """[rows, layers, width]."""
+        seen: list[Tensor] = []
+
+        def note(module: Any, args: Any, output: Any) -> None:
+            seen.append(_hidden(output)[:, -1])
+
+        hooks = [layer.register_forward_hook(note) for layer in self.layers]
+        with torch.no_grad():
+            self.model(input_ids=ids, attention_mask=mask, use_cache=False)
+        for hook in hooks:
+            hook.remove()
+        return torch.stack(seen, dim=1)
+
     def _logits(self, trials: Sequence[Trial], vectors: Tensor, layer: int) -> Tensor:
-        """[trials, vocabulary], `vectors` [trials, cues, width] in place of the last cues' states."""
+        """[trials, vocabulary], `vectors` [trials, cues, width] replacing the last cues' states."""
         found = []
         for first in range(0, len(trials), BATCH):
             ids, mask = self._batch([trial.prompt for trial in trials[first : first + BATCH]])

@@ -60,9 +60,7 @@ def plain(loop: PaperLoop, task: Any) -> dict[str, list[int]]:
     documents = list(task.test_docs())[:N]
     found = {
         "zero-shot": loop.icl([context.prompt([], d) for d in documents]),
-        "ICL": loop.icl(
-            [context.prompt(context.order(d, 0, 0)[:DEMOS], d) for d in documents]
-        ),
+        "ICL": loop.icl([context.prompt(context.order(d, 0, 0)[:DEMOS], d) for d in documents]),
     }
     shape = EpisodeShape(DEMOS, SHOTS, 1)
     for name, cues in (("TaskV", 1), ("TaskV-M", SHOTS + 1)):
@@ -117,9 +115,7 @@ def test_the_papers_protocol_runs_in_a_third_of_a_plain_scripts_time(
     anatomy: Any, tokenizer: Any, manager: Any, benchmark: Any
 ) -> None:
     watch_tasks()
-    lm = TaskVectorLM(
-        pretrained=anatomy.model, tokenizer=tokenizer, batch_size=BATCH, layer=0
-    )
+    lm = TaskVectorLM(pretrained=anatomy.model, tokenizer=tokenizer, batch_size=BATCH, layer=0)
     loop = PaperLoop(anatomy.model, tokenizer)
     task = built(manager, SHOTS)
     loop.icl(["Example: a →"] * BATCH)  # the first forward of all is slower
