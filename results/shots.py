@@ -19,11 +19,17 @@ from lm_eval.tasks import TaskManager
 from harness_ext import TaskVectorLM, packaged_models, plugin
 from harness_ext.errors import UsageError
 
+MAPS = (
+    "antonym", "capital", "element", "french", "german", "gerund", "italian", "numeral",
+    "participle", "past", "plural", "spanish", "upper",
+)  # fmt: skip
+TASKS = ("taskvec_bijection", *(f"forward_{name}" for name in MAPS))
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--to", type=Path, required=True, help="folder of lm-eval's output")
-    parser.add_argument("--tasks", default="taskvec_bijection,taskvec_forward")
+    parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--shots", type=int, default=4, help="the most shots")
     parser.add_argument("--limit", type=int, default=50, help="tested documents of a task")
     parser.add_argument("--dev", type=int, default=10, help="development episodes")

@@ -13,14 +13,16 @@ from harness_ext.config import SteeringConfig
 from harness_ext.errors import UsageError
 from harness_ext.steering.anatomy import Anatomy
 from harness_ext.steering.context import Context, Document
+from harness_ext.steering.fingerprint import fingerprint
 from harness_ext.steering.inject import Injection
 from harness_ext.steering.prompts import EncodedPrompt, PromptEncoder
 
 
 class Memory:
-    """States of prompts that ran before, of one task at a time, as long as the weights stay.
+    """What is known of a model as long as its weights stay.
 
-    budget: bytes it may hold.
+    Its fingerprint, and states of prompts that ran before, of one task at a time. budget: bytes
+    that the states may take.
     """
 
     def __init__(self, budget: int = 128 * 2**20) -> None:
@@ -31,6 +33,7 @@ class Memory:
         """Forget all."""
         self._task: str | None = None
         self._states: dict[Hashable, Tensor] = {}
+        self.fingerprint: dict[str, str] | None = None
 
     def of(self, task: str) -> dict[Hashable, Tensor]:
         """States by prompt [first layers, last cues, width]; another task's are forgotten."""
@@ -67,6 +70,12 @@ class Bench:
     def progress(self) -> bool:
         """Whether this process shows progress bars."""
         return self.rank == 0
+
+    def fingerprint(self) -> dict[str, str]:
+        """See :mod:`harness_ext.steering.fingerprint`."""
+        if self.memory.fingerprint is None:
+            self.memory.fingerprint = fingerprint(self.anatomy.model, self.encoder.tokenizer)
+        return self.memory.fingerprint
 
     def extraction(self, text: str, cues: int = 1) -> EncodedPrompt:
         """An extraction prompt. Raises :class:`UsageError` where it exceeds the model's length."""

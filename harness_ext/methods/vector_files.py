@@ -13,7 +13,6 @@ from harness_ext.methods.base import Bench, Plan
 from harness_ext.methods.selection import Selection
 from harness_ext.steering import store
 from harness_ext.steering.context import Context, Document
-from harness_ext.steering.fingerprint import fingerprint
 from harness_ext.steering.inject import Injection
 from harness_ext.steering.vector_file import Header, VectorFile, document_id
 from harness_ext.steering.vector_match import check_matches, check_task, vectors_for
@@ -56,7 +55,7 @@ def save(
         model=bench.name,
         revision=bench.revision,
         dtype=_dtype(bench),
-        fingerprint=fingerprint(bench.anatomy.model, bench.encoder.tokenizer),
+        fingerprint=bench.fingerprint(),
         documents=None if documents is None else [document_id(key) for key in documents],
         record=record,
     )
@@ -75,7 +74,7 @@ def plan(bench: Bench, context: Context, documents: Sequence[Document], cues: in
     check_matches(
         file,
         path,
-        fingerprint=fingerprint(bench.anatomy.model, bench.encoder.tokenizer),
+        fingerprint=bench.fingerprint(),
         dtype=_dtype(bench),
         hidden_size=bench.anatomy.hidden_size,
         n_layers=len(bench.anatomy.layers),
