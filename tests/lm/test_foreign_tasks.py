@@ -362,5 +362,7 @@ def test_a_cue_in_the_description_is_not_taken_for_one(
     config = yaml.safe_load((users_folder / "generation.yaml").read_text())
     lm = steered(method=method, cue="Answer:", layer=LAYER, demos=DEMOS)
     described = {**config, "description": "After Answer: comes the answer.\n\n"}
-    with pytest.raises(UsageError, match=r"the cue 'Answer:' occurs 4 times"):
+    with pytest.raises(
+        UsageError, match=r"the cue 'Answer:' occurs 3 times .* should hold it 2 times"
+    ):
         evaluate(lm, described, num_fewshot=2, limit=1)
