@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from harness_ext.config import SteeringConfig
 from harness_ext.errors import UsageError
 from harness_ext.methods.base import Bench, Plan
 from harness_ext.methods.selection import Selection
@@ -42,7 +43,7 @@ def save(
     header = Header(
         method=config.method,
         task=context.name,
-        template=_template(bench, context),
+        template=_template(config, context),
         layer=selection.layer,
         mode=config.mode,
         strength=selection.strength,
@@ -63,13 +64,30 @@ def save(
     store.save(path, VectorFile(vectors.float(), header))
 
 
+def opened(config: SteeringConfig, context: Context) -> tuple[Path, VectorFile]:
+    """The task's file in `vectors`, and its place; refused where another run has made it.
+
+    Needs no model, which :func:`plan` compares.
+    """
+    path = store.path_of(Path(str(config.vectors)), context.name)
+    file = store.load(path)
+    check_task(
+        file,
+        path,
+        method=config.method,
+        task=context.name,
+        template=_template(config, context),
+        shots=context.shots,
+    )
+    return path, file
+
+
 def plan(bench: Bench, context: Context, documents: Sequence[Document], cues: int) -> Plan:
     """The injections of the task's file in `vectors`, refused where it is another run's.
 
     cues: how many of a prompt's cues the method injects at.
     """
-    path = store.path_of(Path(str(bench.config.vectors)), context.name)
-    file = store.load(path)
+    path, file = opened(bench.config, context)
     header = file.header
     check_matches(
         file,
@@ -78,14 +96,6 @@ def plan(bench: Bench, context: Context, documents: Sequence[Document], cues: in
         dtype=_dtype(bench),
         hidden_size=bench.anatomy.hidden_size,
         n_layers=len(bench.anatomy.layers),
-    )
-    check_task(
-        file,
-        path,
-        method=bench.config.method,
-        task=context.name,
-        template=_template(bench, context),
-        shots=context.shots,
     )
     if file.vectors.shape[1] != cues:
         raise UsageError(
@@ -109,11 +119,11 @@ def _dtype(bench: Bench) -> str:
     return str(bench.anatomy.model.dtype).removeprefix("torch.")
 
 
-def _template(bench: Bench, context: Context) -> dict[str, Any]:
+def _template(config: SteeringConfig, context: Context) -> dict[str, Any]:
     """What shows how the task's prompts are written: one of them, with a demonstration."""
     pool = context.pool()
     return {
-        "cue": bench.encoder.cue,
+        "cue": config.cue,
         "delimiter": context.delimiter,
         "prompt": context.prompt(pool[:1], pool[-1]),
     }
