@@ -5,6 +5,7 @@ For models and tokenizers of transformers that are at hand; nothing of lm-eval t
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -136,12 +137,15 @@ def inject(
     which they do not, for a layer or a vector that does not fit it and, in a call, for positions or
     a mask that does not fit the batch.
     """
-    several = (injection,) if isinstance(injection, Injection) else tuple(injection)
+    several = (injection,) if isinstance(injection, Injection) else injection
+    if not isinstance(several, Sequence) or not all(isinstance(e, Injection) for e in several):
+        raise UsageError(
+            f"{injection!r} is not an Injection; inject takes one, or a sequence of them."
+        )
     anatomy = _anatomy(model)
     for each in several:
-        _check_layer(anatomy, each.layer)
-        _check_vector(anatomy, each.vector)
-    columns = None if positions is None else [int(column) for column in positions]
+        _check_injection(anatomy, each)
+    columns = None if positions is None else _columns(positions)
     with steered_calls(anatomy, Everywhere(several, columns)):
         yield
 
@@ -186,7 +190,26 @@ def _check_layer(anatomy: Anatomy, layer: int | Auto) -> None:
         )
 
 
-def _check_vector(anatomy: Anatomy, vector: Tensor) -> None:
+def _columns(positions: Sequence[int] | Tensor) -> list[int]:
+    given = positions.tolist() if isinstance(positions, Tensor) else list(positions)
+    if not all(isinstance(p, int) and not isinstance(p, bool) for p in given):
+        raise UsageError(f"positions={given!r} are no whole numbers, one for each row.")
+    return given
+
+
+def _check_injection(anatomy: Anatomy, injection: Injection) -> None:
+    layer, vector, strength = injection.layer, injection.vector, injection.strength
+    if not isinstance(layer, int) or isinstance(layer, bool):
+        raise UsageError(f"layer={layer!r} is not accepted; an Injection takes a layer index.")
+    _check_layer(anatomy, layer)
+    number = isinstance(strength, int | float) and not isinstance(strength, bool)
+    if strength is not None and not (number and math.isfinite(strength)):
+        raise UsageError(
+            f"strength={strength!r} is not accepted; an Injection takes a finite number, or None "
+            "to replace the state."
+        )
+    if not isinstance(vector, Tensor):
+        raise UsageError(f"the vector is a {type(vector).__name__}, not a tensor.")
     if tuple(vector.shape) != (anatomy.hidden_size,):
         raise UsageError(
             f"a vector of shape {list(vector.shape)} does not fit the model, whose states have "

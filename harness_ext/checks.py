@@ -106,7 +106,8 @@ def check_task(
             f"task {context.name!r} reports acc_mutual_info, which scores its choices without a "
             "prompt as well; there is no cue to steer at. Remove the metric, or run method=none."
         )
-    if steering.method == "tv_ms" and context.shots > steering.demos:
+    made_here = steering.vectors is None
+    if made_here and steering.method == "tv_ms" and context.shots > steering.demos:
         raise UsageError(
             f"method=tv_ms takes the {context.shots + 1} vectors of a {context.shots}-shot prompt "
             f"from one extraction prompt, but demos={steering.demos} gives that only "
@@ -123,7 +124,7 @@ def check_task(
                 f"document {number} of task {context.name!r} has an empty query; there is nothing "
                 "to answer. Fill or remove the document."
             )
-    if steering.vectors is not None:
+    if not made_here:
         return
     shape = EpisodeShape(steering.demos, context.shots, steering.queries)
     own = context.pool()[:1] if steering.average or needs_development(steering) else []

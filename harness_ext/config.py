@@ -8,9 +8,10 @@ from __future__ import annotations
 import difflib
 import logging
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from harness_ext.errors import UsageError
@@ -21,6 +22,10 @@ METHODS = ("none", "tv", "tv_m", "tv_ms")
 Mode = Literal["replace", "add"]
 AUTO: Literal["auto"] = "auto"
 Auto = Literal["auto"]
+
+
+_OF_THE_FILE = ("layer", "mode", "strength", "demos", "queries", "average", "dev", "seed")
+"""Arguments that vectors from a file bring with them."""
 
 
 def _about(accepted: str, help: str) -> Mapping[str, str]:
@@ -87,7 +92,10 @@ class SteeringConfig:
     )
     dev: int = field(
         default=50,
-        metadata=_about("a whole number ≥ 1", "Development episodes from which `auto` chooses."),
+        metadata=_about(
+            "a whole number ≥ 1",
+            "Development episodes from which `auto` chooses, and `tv_m` takes its other vectors.",
+        ),
     )
     cue: str = field(
         default="→",
@@ -108,7 +116,8 @@ class SteeringConfig:
         default=None,
         metadata=_about(
             "a folder",
-            "Write each task's vectors there, as TASK.safetensors, as soon as they are made.",
+            "Write each task's vectors there, as TASK.safetensors, as soon as they are made; files "
+            "of that name are replaced.",
         ),
     )
     vectors: str | None = field(
@@ -119,6 +128,13 @@ class SteeringConfig:
             "strength are the file's.",
         ),
     )
+
+    def said(self) -> dict[str, Any]:
+        """The arguments that had a part in a run, for its results."""
+        if not self.steered:
+            return {"method": self.method}
+        silent = _OF_THE_FILE if self.vectors is not None else ()
+        return {name: value for name, value in asdict(self).items() if name not in silent}
 
     @property
     def steered(self) -> bool:
@@ -155,9 +171,6 @@ def _build(given: Mapping[str, Any]) -> SteeringConfig:
         )
     _check_files(values)
     return SteeringConfig(**values)
-
-
-_OF_THE_FILE = ("layer", "mode", "strength", "demos", "queries", "average", "dev", "seed")
 
 
 def _check_files(values: Mapping[str, Any]) -> None:
@@ -255,7 +268,7 @@ def _path(name: str, value: Any) -> str | None:
     text = str(value)
     if not text.strip() or isinstance(value, bool):
         raise UsageError(f"{name}={value!r} is not accepted; {name} takes a path.")
-    return text
+    return os.path.expanduser(text)
 
 
 _PARSERS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,7 +23,6 @@ from harness_ext.errors import UsageError
 from harness_ext.methods import REGISTRY, Bench, Memory, Method
 from harness_ext.planning import Encode, plan_requests
 from harness_ext.steering.anatomy import Anatomy, dissect
-from harness_ext.steering.fingerprint import fingerprint
 from harness_ext.steering.inject import Edit, inject
 from harness_ext.steering.overflow import refusing_overflow
 from harness_ext.steering.prompts import EncodedPrompt, PromptEncoder
@@ -83,6 +81,7 @@ class TaskVectorLM(HFLM):
         checks.check_vector_paths(other.steering)
         other._method, other._records, other._reported = None, {}, False
         other._steer()
+        self._anatomy = other._anatomy
         return other
 
     def _steer(self) -> None:
@@ -262,11 +261,11 @@ class TaskVectorLM(HFLM):
         info = dict(super().get_model_info())
         info["steering"] = {
             "version": harness_ext.__version__,
-            "arguments": asdict(self.steering) if self.steering.steered else {"method": "none"},
+            "arguments": self.steering.said(),
             "tasks": self._records,
         }
-        if self.steering.steered:
-            info["steering"]["model"] = fingerprint(self.model, self.tokenizer)
+        if self._method is not None:
+            info["steering"]["model"] = self._method.bench.fingerprint()
         return info
 
 

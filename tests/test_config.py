@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, asdict
@@ -67,6 +68,7 @@ def test_steering_arguments_are_split_from_all_others() -> None:
         ({"vectors": "a/b"}, "a/b"),
         ({"vectors": None}, None),
         ({"save_vectors": 7}, "7"),
+        ({"save_vectors": "~/a"}, os.path.expanduser("~/a")),
         ({"method": None}, "none"),
         ({"method": "none"}, "none"),
     ],

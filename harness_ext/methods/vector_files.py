@@ -18,6 +18,8 @@ from harness_ext.steering.inject import Injection
 from harness_ext.steering.vector_file import Header, VectorFile, document_id
 from harness_ext.steering.vector_match import check_matches, check_task, vectors_for
 
+_MAKING = ("mode", "demos", "queries", "average", "dev", "seed")
+
 
 def save(
     bench: Bench,
@@ -43,7 +45,7 @@ def save(
     header = Header(
         method=config.method,
         task=context.name,
-        template=_template(config, context),
+        template=_template(config, context, documents is not None),
         layer=selection.layer,
         mode=config.mode,
         strength=selection.strength,
@@ -76,7 +78,7 @@ def opened(config: SteeringConfig, context: Context) -> tuple[Path, VectorFile]:
         path,
         method=config.method,
         task=context.name,
-        template=_template(config, context),
+        template=_template(config, context, file.header.documents is not None),
         shots=context.shots,
     )
     return path, file
@@ -108,7 +110,11 @@ def plan(bench: Bench, context: Context, documents: Sequence[Document], cues: in
         tuple(Injection(header.layer, vector, header.strength) for vector in item)
         for item in (items[:1] if header.documents is None else items)
     ]
-    record = {**header.record, "vectors": str(path)}
+    record = {
+        **header.record,
+        "vectors": str(path),
+        "made_with": {name: getattr(header, name) for name in _MAKING},
+    }
     if header.documents is None:
         return Plan(made * len(documents), record)
     by_key = dict(zip(dict.fromkeys(keys), made, strict=True))
@@ -119,11 +125,16 @@ def _dtype(bench: Bench) -> str:
     return str(bench.anatomy.model.dtype).removeprefix("torch.")
 
 
-def _template(config: SteeringConfig, context: Context) -> dict[str, Any]:
-    """What shows how the task's prompts are written: one of them, with a demonstration."""
+def _template(config: SteeringConfig, context: Context, per_document: bool) -> dict[str, Any]:
+    """What shows how the task's prompts are written: one of them, with a demonstration.
+
+    Vectors per document belong to the demonstrations that their documents were given, which in the
+    tasks of this package follow the few-shot seed: that of the prompt then does too.
+    """
     pool = context.pool()
+    shown = context.order(pool[-1], 0, 0)[:1] if per_document else pool[:1]
     return {
         "cue": config.cue,
         "delimiter": context.delimiter,
-        "prompt": context.prompt(pool[:1], pool[-1]),
+        "prompt": context.prompt(shown, pool[-1]),
     }

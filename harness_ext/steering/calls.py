@@ -126,6 +126,11 @@ class _Batch:
                 "attention_mask is not [rows, tokens], so it does not say where each row ends; "
                 "pass such a mask or none."
             )
+        if mask.shape[0] != rows or mask.shape[1] < width:
+            raise UsageError(
+                f"attention_mask {list(mask.shape)} does not fit a batch of {rows} rows and "
+                f"{width} tokens."
+            )
         # A mask covers cached tokens too; the call's own come last.
         return cls(rows, width, mask[:, -width:])
 

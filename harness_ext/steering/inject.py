@@ -77,7 +77,11 @@ class Start:
 
 
 def _write(edits: tuple[Edit, ...], rows: int, start: Start) -> Any:
+    last = max(edit.position for edit in edits)
+
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
+        if start.position > last:  # a later token of a generation
+            return output
         hidden = hidden_of(output)
         copies, rest = divmod(hidden.shape[0], rows)
         if rest:

@@ -35,8 +35,11 @@ def refusing_overflow(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Ite
         return
     start, seen = Start(), []
     first = min(edit.injection.layer for edit in edits)
+    last = max(edit.position for edit in edits)
 
     def note(_: nn.Module, __: Any, output: Any) -> None:
+        if start.position > last:  # a later token of a generation
+            return
         hidden = hidden_of(output)
         copies = hidden.shape[0] // rows
         here = [e for e in edits if 0 <= e.position - start.position < hidden.shape[1]]

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+import tempfile
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -60,13 +61,14 @@ def save(path: Path, file: VectorFile) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise UsageError(
-            f"vectors cannot be written to {path}: {error.strerror}. Name a folder that can be "
-            "written."
+            f"vectors cannot be written to {path}: {error.strerror or error}. Name a folder that "
+            "can be written."
         ) from error
 
 
-def load(path: Path) -> VectorFile:
+def load(path: Path | str) -> VectorFile:
     """Read and verify a file. Raises :class:`UsageError` naming what is wrong with it."""
+    path = Path(path)
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder; name one of its files: {_listing(path)}.")
     try:
@@ -76,7 +78,7 @@ def load(path: Path) -> VectorFile:
             f"{path} does not exist; pass a file that save_vectors=DIR has written."
         ) from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
     except SafetensorError as error:
         _refuse(path, f"{_what_else(path)} ({' '.join(str(error).split())})")
     if vectors is None:
@@ -120,11 +122,15 @@ def check_writable(folder: Path) -> None:
 
     Raises :class:`UsageError`.
     """
-    there = next(each for each in (folder, *folder.absolute().parents) if os.path.exists(each))
+    there = next(each for each in (folder, *folder.absolute().parents) if os.path.lexists(each))
     if not there.is_dir():
-        raise UsageError(f"{folder} cannot hold vectors: {there} is a file. Name a folder.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"{folder} cannot be written. Name a folder that can.")
+        what = "is a file" if there.exists() else "is a link to nothing"
+        raise UsageError(f"{folder} cannot hold vectors: {there} {what}. Name a folder.")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written. Name a folder that can.") from error
 
 
 def _read(path: Path) -> tuple[str, Tensor | None]:

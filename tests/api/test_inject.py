@@ -513,3 +513,41 @@ def test_what_is_no_causal_transformers_model_is_refused() -> None:
         inject(wrapped, injection),
     ):
         pass
+
+
+@pytest.mark.parametrize("shape", [(1, 11), (4, 11), (3, 9)])
+def test_a_mask_of_another_shape_is_refused(shape: tuple[int, int], llama: PreTrainedModel) -> None:
+    ids = padded(ROWS, LEFT)["input_ids"]
+    with (
+        inject(llama, Injection(0, VECTORS[0])),
+        pytest.raises(UsageError, match=r"attention_mask \[.* does not fit a batch of 3 rows and"),
+    ):
+        llama.generate(ids, attention_mask=torch.ones(shape, dtype=torch.long), max_new_tokens=1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (None, "None is not an Injection"),
+        ([None], "is not an Injection"),
+        (Injection(1.0, VECTORS[0]), "layer=1.0 is not accepted"),  # type: ignore[arg-type]
+        (Injection(9, VECTORS[0]), "layer=9 is out of range"),
+        (Injection(0, [1.0] * 32), "a list, not a tensor"),  # type: ignore[arg-type]
+        (Injection(0, VECTORS[0], float("nan")), "strength=nan is not accepted"),
+        (Injection(0, VECTORS[0], "2"), "strength='2' is not accepted"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_injection_is_refused(wanted: Any, message: str, llama: PreTrainedModel) -> None:
+    with pytest.raises(UsageError, match=message), inject(llama, wanted):
+        pass
+
+
+@pytest.mark.parametrize("positions", [[1.7, 2.2], [True, False], "12"])
+def test_positions_that_are_no_whole_numbers_are_refused(
+    positions: Any, llama: PreTrainedModel
+) -> None:
+    with (
+        pytest.raises(UsageError, match="are no whole numbers"),
+        inject(llama, Injection(0, VECTORS[0]), positions),
+    ):
+        pass

@@ -23,14 +23,14 @@ def zero_shot_prompts(task, tokenizer) -> list[SweepPrompt]:
         encoder.opening(prompt, " ", doc["answers"]).first
         for prompt, doc in zip(prompts, documents, strict=True)
     ]
-    return [SweepPrompt(p.ids, p.cue, (f,)) for p, f in zip(prompts, firsts, strict=True)]
+    return [SweepPrompt(p.ids, p.cues, (f,)) for p, f in zip(prompts, firsts, strict=True)]
 
 
 def test_a_sweep_over_all_layers_costs_at_most_six_plain_forwards(
     anatomy, task, tokenizer, benchmark
 ) -> None:
     prompts = zero_shot_prompts(task, tokenizer)
-    shape = (len(prompts), len(anatomy.layers), anatomy.hidden_size)
+    shape = (len(prompts), len(anatomy.layers), 1, anatomy.hidden_size)
     vectors = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     ids = pad_right([p.ids for p in prompts], anatomy.device)
 
@@ -50,7 +50,7 @@ def test_a_sweep_over_all_layers_costs_at_most_six_plain_forwards(
 
 def test_a_sweep_finds_what_a_forward_per_layer_finds(anatomy, task, tokenizer) -> None:
     prompts = zero_shot_prompts(task, tokenizer)[:6]
-    shape = (len(prompts), len(anatomy.layers), anatomy.hidden_size)
+    shape = (len(prompts), len(anatomy.layers), 1, anatomy.hidden_size)
     vectors = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     fast, slow = one_pass(anatomy, prompts, vectors), layer_loop(anatomy, prompts, vectors)
     assert torch.equal(fast.right, slow.right)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from harness_ext.errors import UsageError
 from harness_ext.lm import TaskVectorLM
@@ -49,6 +51,10 @@ def test_vectors_from_a_file_give_the_answers_of_the_run_that_made_them(
         record = found["config"]["steering"]["tasks"][task]
         path = tmp_path / file_name(task)
         assert record.pop("vectors") == str(path)
+        made_with = record.pop("made_with")
+        assert (made_with["demos"], made_with["average"], made_with["seed"]) == (3, average, 0)
+        arguments = found["config"]["steering"]["arguments"]
+        assert arguments.keys().isdisjoint(made_with) and arguments["vectors"] == str(tmp_path)
         assert record == made["config"]["steering"]["tasks"][task]
         header = load(path).header
         assert (header.method, header.task, header.shots) == (method, task, shots)
@@ -123,6 +129,43 @@ def test_a_file_of_another_model_or_tokenizer_is_refused(
     other = save_tiny(tmp_path_factory.mktemp("other"), family, kind)
     with pytest.raises(UsageError, match=named):
         run(WORDS, pretrained=str(other), vectors=str(tmp_path))
+
+
+def test_a_file_of_a_model_with_other_weights_is_refused(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    """The unembedding and the tokenizer may be the same, as after fine-tuning."""
+    run(WORDS, average=2, save_vectors=str(tmp_path / "made"))
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        model.model.layers[0].mlp.down_proj.weight.mul_(1.001)
+    model.save_pretrained(tmp_path / "tuned")
+    AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "tuned")
+    with pytest.raises(UsageError, match=r"does not fit the model: weights_sha256 is \w+… in"):
+        run(WORDS, pretrained=str(tmp_path / "tuned"), vectors=str(tmp_path / "made"))
+
+
+def test_vectors_per_document_belong_to_their_few_shot_seed(
+    steered: Callable[..., TaskVectorLM], evaluate: Callable[..., Results], tmp_path: Path
+) -> None:
+    folder = steered_folder(steered)
+    for average, name in ((0, "own"), (2, "reusable")):
+        evaluate(steered(average=average, save_vectors=str(tmp_path / name)), WORDS, limit=2)
+    reusable = TaskVectorLM(pretrained=folder, vectors=str(tmp_path / "reusable"))
+    assert evaluate(reusable, WORDS, limit=2, fewshot_random_seed=7)["samples"][WORDS]
+    own = TaskVectorLM(pretrained=folder, vectors=str(tmp_path / "own"))
+    with pytest.raises(UsageError, match="prompt is 'Example"):
+        evaluate(own, WORDS, limit=2, fewshot_random_seed=7)
+
+
+def test_a_file_of_more_shots_than_the_default_demonstrations_is_taken(
+    run: Run, tmp_path: Path
+) -> None:
+    made = run(
+        ECHO, shots=4, method="tv_ms", demos=4, layer=1, average=2, save_vectors=str(tmp_path)
+    )
+    found = run(ECHO, shots=4, method="tv_ms", vectors=str(tmp_path))
+    assert answers(found, ECHO) == answers(made, ECHO)
 
 
 def test_a_file_in_another_dtype_is_refused(run: Run, tmp_path: Path) -> None:

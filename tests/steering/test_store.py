@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -410,9 +411,18 @@ def test_a_relative_folder_is_writable_where_the_process_runs(
 def test_a_folder_that_may_not_be_written_is_not_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda folder, mode: folder != tmp_path)
+    def refused(dir: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(dir))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
     with pytest.raises(UsageError, match="vectors cannot be written"):
         check_writable(tmp_path / "vectors")
+
+
+def test_a_link_to_nothing_is_not_writable(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="link is a link to nothing"):
+        check_writable(tmp_path / "link")
 
 
 # ---- names --------------------------------------------------------------------------------------
