@@ -6,8 +6,6 @@ layers, on 50 tested and 50 development prompts. Both sides predict one token, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -23,6 +21,7 @@ from harness_ext.steering.episodes import (
 )
 from harness_ext.steering.task_context import TaskContext, watch_tasks
 
+from .conftest import counting
 from .paper_loop import PaperLoop, Trial
 
 TASK, N, DEMOS, SHOTS, BATCH = "forward_upper", 50, 10, 2, 50
@@ -91,23 +90,6 @@ def trials(
         )
         for episode, own in zip(episodes, chosen, strict=True)
     ]
-
-
-@contextmanager
-def counting(layers: Sequence[Any]) -> Iterator[list[int]]:
-    """While open, adds up tokens that pass a layer (token-layer evaluations)."""
-    counts = [0]
-
-    def note(module: Any, args: Any, output: Any) -> None:
-        hidden = output[0] if isinstance(output, tuple) else output
-        counts[0] += hidden.shape[0] * hidden.shape[1]
-
-    hooks = [layer.register_forward_hook(note, prepend=True) for layer in layers]
-    try:
-        yield counts
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @pytest.mark.slow
