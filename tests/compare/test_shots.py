@@ -175,4 +175,4 @@ def test_cells_that_answer_different_documents_are_an_error(results: Path, tmp_p
 
 def test_the_legend_says_how_layers_are_chosen_here_and_in_the_paper(recorded: Path) -> None:
     text = section(recorded).replace("\n", " ")
-    assert "Layers are chosen on development episodes here; in the paper's Table 2" in text
+    assert "Layers are chosen on development episodes here; the paper's Table 2 gives" in text
