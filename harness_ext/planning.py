@@ -38,17 +38,19 @@ def plan_requests(
     for name, numbers in by_task.items():
         documents = {requests[n].doc_id: requests[n].doc for n in numbers}
         checks.check_task(bench.config, contexts[name], documents)
-    prompts: dict[int, EncodedPrompt] = {}
-    for name, numbers in by_task.items():
-        cues = method.cues(contexts[name])
-        prompts.update((n, encode(bench.encoder, requests[n], cues)) for n in numbers)
+    cues = {name: method.cues(context) for name, context in contexts.items()}
+    prompts = {
+        n: encode(bench.encoder, requests[n], cues[name])
+        for name, numbers in by_task.items()
+        for n in numbers
+    }
     plans: dict[int, RowPlan] = {}
     records: dict[str, dict[str, Any]] = {}
     for name, numbers in by_task.items():
         plan = method.plan(contexts[name], [requests[n].doc for n in numbers])
         for n, injections in zip(numbers, plan.injections, strict=True):
             plans[n] = _row(prompts[n], injections)
-        cut = sum(len(plans[n].edits) < method.cues(contexts[name]) for n in numbers)
+        cut = sum(len(plans[n].edits) < cues[name] for n in numbers)
         records[name] = {**plan.record, "prompts_cut": cut}
         if cut:
             log.warning(

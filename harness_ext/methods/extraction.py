@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from harness_ext.errors import overflow_error
 from harness_ext.methods.base import Bench
 from harness_ext.steering.capture import branched_states, states_at
 from harness_ext.steering.context import Context
 from harness_ext.steering.episodes import Episode
-from harness_ext.steering.overflow import overflow_error
 from harness_ext.steering.prefix import common_beginning
 from harness_ext.steering.prompts import EncodedPrompt
 

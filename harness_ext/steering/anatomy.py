@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from harness_ext.errors import UsageError
+from harness_ext.errors import UsageError, overflow_error
 
 _PROBE_LENGTH = 4
 
@@ -185,11 +185,8 @@ def _refuse_overflow(anatomy: Anatomy) -> None:
     finally:
         _remove(handles)
     if not all(sound):
-        raise UsageError(
-            f"{type(anatomy.model).__name__}: the state after layer {sound.index(False)} holds NaN "
-            f"or infinity in {str(anatomy.model.dtype).removeprefix('torch.')}. Try dtype=float32 "
-            "or bfloat16."
-        )
+        dtype = str(anatomy.model.dtype).removeprefix("torch.")
+        raise overflow_error(sound.index(False), f"{type(anatomy.model).__name__} in {dtype}")
 
 
 def _prove_injection(anatomy: Anatomy) -> None:

@@ -75,18 +75,18 @@ class Start:
         caches = [value for value in (*args, *kwargs.values()) if isinstance(value, Cache)]
         self.position = int(caches[0].get_seq_length()) if caches else 0
 
+    def reached(self, edits: Sequence[Edit], tokens: int) -> list[Edit]:
+        """The edits at positions among the `tokens` that the running forward covers."""
+        return [edit for edit in edits if 0 <= edit.position - self.position < tokens]
+
 
 def _write(edits: tuple[Edit, ...], rows: int, start: Start) -> Any:
-    last = max(edit.position for edit in edits)
-
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
-        if start.position > last:  # a later token of a generation
-            return output
         hidden = hidden_of(output)
         copies, rest = divmod(hidden.shape[0], rows)
         if rest:
             raise RuntimeError(f"planned for {rows} rows, but the model runs {hidden.shape[0]}")
-        here = [e for e in edits if 0 <= e.position - start.position < hidden.shape[1]]
+        here = start.reached(edits, hidden.shape[1])
         if not here:
             return output
         hidden = hidden.clone()

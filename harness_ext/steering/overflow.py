@@ -9,17 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harness_ext.errors import UsageError
+from harness_ext.errors import overflow_error
 from harness_ext.steering.anatomy import Anatomy, hidden_of
 from harness_ext.steering.inject import Edit, Start
-
-
-def overflow_error(layer: int, where: str) -> UsageError:
-    """What to say of a state that is not finite after `layer`; `where` names the prompt."""
-    return UsageError(
-        f"the state after layer {layer} holds NaN or infinity ({where}); the model overflows in "
-        "its dtype. Try dtype=float32 or bfloat16."
-    )
 
 
 @contextmanager
@@ -35,14 +27,11 @@ def refusing_overflow(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Ite
         return
     start, seen = Start(), []
     first = min(edit.injection.layer for edit in edits)
-    last = max(edit.position for edit in edits)
 
     def note(_: nn.Module, __: Any, output: Any) -> None:
-        if start.position > last:  # a later token of a generation
-            return
         hidden = hidden_of(output)
         copies = hidden.shape[0] // rows
-        here = [e for e in edits if 0 <= e.position - start.position < hidden.shape[1]]
+        here = start.reached(edits, hidden.shape[1])
         if here:
             row = torch.tensor([e.row * copies for e in here], device=hidden.device)
             column = torch.tensor([e.position - start.position for e in here], device=hidden.device)
