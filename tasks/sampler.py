@@ -20,7 +20,7 @@ from harness_ext.errors import UsageError
 Document = dict[str, Any]
 
 
-class EpisodeSampler(ContextSampler):  # type: ignore[misc]
+class EpisodeSampler(ContextSampler):
     """Draws demonstrations that depend on the tested document and on no other.
 
     lm-eval's own sampler advances one generator from document to document, so that demonstrations

@@ -6,23 +6,23 @@ sampler and the metrics as well.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import datasets
 from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
 
 from harness_ext.errors import UsageError
+from harness_ext.pair_lists import SPLITS, Pair, read_pairs, with_symbols
 
 LISTS = Path(__file__).parent / "lists"
 SENTENCES = Path(__file__).parent / "sentences"
-SPLITS = ("train", "test")
+OPINIONS = Path(__file__).parent / "opinions"
 MIN_TEST_DOCUMENTS = 50
 # The sides that queries come from.
 DIRECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -35,36 +35,12 @@ OTHER_SIDE: Mapping[str, str] = {"x": "y", "y": "x"}
 Document = dict[str, Any]
 
 
-class Pair(NamedTuple):
-    """A row of a list: the accepted forms of each side, the one shown in prompts first.
-
-    With a symbol, that one is shown and accepted in the place of y.
-    """
-
-    x: tuple[str, ...]
-    y: tuple[str, ...]
-    split: str
-    symbol: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Identifies the pair in its list."""
-        return f"{self.x[0]}|{self.y[0]}"
-
-    def forms(self, side: str) -> tuple[str, ...]:
-        """The accepted forms of side "x" or "y"."""
-        if side == "x":
-            return self.x
-        return self.y if self.symbol is None else (self.symbol,)
-
-
-class WordTask(ConfigurableTask):  # type: ignore[misc]
+class WordTask(ConfigurableTask):
     """Queries from one side of a list of pairs, or both, answered with the other side.
 
-    The YAML gives the list as `dataset_name`, the name of a file in lists/ or sentences/ or a path
-    that ends in .jsonl, and as `dataset_kwargs` the direction: `forward` asks for y given x,
-    `inverse` for x given y, `bijection` both in one task. `symbols`, a mapping, replaces every y by
-    a symbol, in demonstrations and as the right answer.
+    The YAML gives the list as `dataset_name` (see `list_path`), and as `dataset_kwargs` the
+    direction: `forward` asks for y given x, `inverse` for x given y, `bijection` both in one task.
+    `symbols`, a mapping, replaces every y by a symbol, in demonstrations and as the right answer.
 
     A document is a dictionary of the query, the target, all accepted answers (the target first),
     the pair, the query's side, and a draw number: where the test split has few queries, all of them
@@ -210,12 +186,13 @@ class _SamplerFor:
 
 
 def list_path(name: str | None) -> Path:
-    """The file of a list, given its name in lists/ or sentences/ or a path that ends in .jsonl.
+    """The file of a list, given its name in lists/, sentences/ or opinions/, or a .jsonl path.
 
     Raises :class:`UsageError` where there is no such file.
     """
     text = str(name)
-    known = {path.stem: path for folder in (LISTS, SENTENCES) for path in folder.glob("*.jsonl")}
+    folders = (LISTS, SENTENCES, OPINIONS)
+    known = {path.stem: path for folder in folders for path in folder.glob("*.jsonl")}
     path = Path(text) if text.endswith(".jsonl") else known.get(text, LISTS / f"{text}.jsonl")
     if not path.is_file():
         raise UsageError(
@@ -223,51 +200,6 @@ def list_path(name: str | None) -> Path:
             f"or one of: {', '.join(sorted(known))}."
         )
     return path
-
-
-def read_pairs(path: Path) -> list[Pair]:
-    """The pairs of a list, in its order. Raises :class:`UsageError` naming a faulty line."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [_pair(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
-
-
-def _pair(line: str, place: str) -> Pair:
-    try:
-        row = json.loads(line)
-        x, y = ("text", "label") if "text" in row else ("x", "y")
-        pair = Pair(x=_forms(row, x), y=_forms(row, y), split=row.pop("split"))
-        if row or pair.split not in SPLITS:
-            raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(
-            f'{place}: not a row of a word list: {line!r}. A row is {{"x": text, "y": text, '
-            '"split": "train" or "test"}, and may have lists of texts "x_also" and "y_also"; for '
-            'sentences, {"text": text, "label": text, "split": "train" or "test"}.'
-        ) from None
-    return pair
-
-
-def _forms(row: dict[str, Any], side: str) -> tuple[str, ...]:
-    also = row.pop(f"{side}_also", [])
-    forms = [row.pop(side), *also]
-    if not isinstance(also, list) or not all(isinstance(form, str) and form for form in forms):
-        raise TypeError
-    return tuple(forms)
-
-
-def with_symbols(pairs: Iterable[Pair], symbols: Mapping[str, str], task: str) -> list[Pair]:
-    """The pairs, each y with its symbol.
-
-    Raises :class:`UsageError`, naming the task, where a y has none or shares one with another.
-    """
-    pairs = list(pairs)
-    words = {pair.y[0] for pair in pairs}
-    if set(symbols) != words or len(set(symbols.values())) < len(words):
-        raise UsageError(
-            f"{task}: symbols={dict(symbols)} must name one symbol of its own for each of "
-            f"{', '.join(sorted(words))}."
-        )
-    return [pair._replace(symbol=symbols[pair.y[0]]) for pair in pairs]
 
 
 def documents(pairs: Iterable[Pair], direction: str) -> list[Document]:

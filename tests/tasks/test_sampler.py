@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from harness_ext.errors import UsageError
+from harness_ext.pair_lists import Pair
 from tasks.sampler import BalancedSampler, EpisodeSampler, shuffled_words
-from tasks.word_task import Pair, documents
+from tasks.word_task import documents
 
 
 def pairs(*words: tuple[str, str]) -> list[Pair]:

@@ -15,7 +15,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import chi2
 from sklearn.naive_bayes import MultinomialNB
 
-from tasks.word_task import LISTS, SENTENCES, list_path, read_pairs
+from harness_ext.pair_lists import read_pairs
+from tasks.word_task import LISTS, SENTENCES, list_path
 
 LABELS = {
     "sentiment": {"positive", "negative"},

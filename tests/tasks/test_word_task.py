@@ -11,7 +11,8 @@ import pytest
 from lm_eval.api.metrics import mean_stderr
 
 from harness_ext.errors import UsageError
-from tasks.word_task import clustered_stderr, list_path, read_pairs
+from harness_ext.pair_lists import read_pairs
+from tasks.word_task import clustered_stderr, list_path
 
 Rows = list[dict[str, Any]]
 
@@ -198,33 +199,6 @@ def test_a_yaml_that_names_no_usable_data_is_refused(
 def test_a_list_without_one_of_the_splits_is_refused(make_task: Any, split: str) -> None:
     with pytest.raises(UsageError, match=f"has no {split} pair"):
         make_task([r for r in MIXED if r["split"] != split], "forward")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "dog, chien",
-        "3",
-        '["dog"]',
-        '{"x": "dog", "y": "chien"}',
-        '{"x": "dog", "split": "train"}',
-        '{"x": "dog", "y": "", "split": "train"}',
-        '{"x": "dog", "y": 3, "split": "train"}',
-        '{"x": "dog", "y": "chien", "split": "dev"}',
-        '{"x": "dog", "y": "chien", "y_also": "toutou", "split": "train"}',
-        '{"x": "dog", "y": "chien", "y_also": [null], "split": "train"}',
-        '{"x": "dog", "y": "chien", "also": ["toutou"], "split": "train"}',
-        '{"text": "What a day!", "split": "train"}',
-        '{"text": "What a day!", "y": "good", "split": "train"}',
-        '{"text": "What a day!", "label": 1, "split": "train"}',
-    ],
-)
-def test_a_faulty_row_is_refused_naming_its_line(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "faulty.jsonl"
-    path.write_text(f'{{"x": "cat", "y": "chat", "split": "train"}}\n{line}\n')
-    with pytest.raises(UsageError, match=r"faulty\.jsonl, line 2: .*not a row"):
-        read_pairs(path)
 
 
 SENTENCES: Rows = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from lm_eval.tasks._yaml_loader import load_yaml
 from lm_eval.utils import apply_template
 
 from harness_ext.errors import UsageError
+from harness_ext.pair_lists import Pair
 
 # lm-eval loads this file by its path, so it cannot import its neighbours: it asks lm-eval for them.
 _BASE = load_yaml(Path(__file__).parents[2] / "_word_task.yaml")["class"]
-Pair = sys.modules[_BASE.__module__].Pair
 
 POOL = 2000
 _OPTIONS = ("text", "label", "labels", "splits")
@@ -38,7 +37,7 @@ class HubTask(_BASE):  # type: ignore[misc, valid-type]
     text the first counts, and a text of both splits is tested, not shown.
     """
 
-    def read(self, options: Mapping[str, Any]) -> list[Any]:
+    def read(self, options: Mapping[str, Any]) -> list[Pair]:
         """The rows as pairs of text and label.
 
         Raises :class:`UsageError` where the data set cannot be had, or lacks what the YAML names.
@@ -55,7 +54,7 @@ class HubTask(_BASE):  # type: ignore[misc, valid-type]
         loaded = self._load([train, test], rest)
         pool = loaded[0].shuffle(seed=0)
         pool = pool.select(range(min(POOL, len(pool))))
-        pairs: dict[str, Any] = {}
+        pairs: dict[str, Pair] = {}
         for split, rows in (("test", loaded[1]), ("train", pool)):
             for pair in self._pairs(rows, split, text, label, labels):
                 pairs.setdefault(pair.x[0], pair)
@@ -77,7 +76,7 @@ class HubTask(_BASE):  # type: ignore[misc, valid-type]
 
     def _pairs(
         self, rows: datasets.Dataset, split: str, text: str, label: str, labels: Mapping[Any, str]
-    ) -> Iterable[Any]:
+    ) -> Iterable[Pair]:
         try:
             for row in rows:
                 if row[label] in labels:
