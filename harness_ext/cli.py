@@ -40,6 +40,11 @@ COMMANDS = (
         "show what is in a file of saved vectors",
         "harness_ext.commands.vectors",
     ),
+    Command(
+        "heads",
+        "score attention heads on tasks, and compare what they are and do",
+        "harness_ext.commands.heads",
+    ),
 )
 
 
