@@ -148,11 +148,15 @@ def _attribution(found: Sequence[TaskFindings]) -> Claim:
         for kind in ("tr", "tl")
     }
     return Claim(
-        "direct logit attribution takes task-recognition and task-learning heads for one",
+        "the heads with the largest logit of the right label (direct logit attribution), which "
+        "should have learnt the task, are those that recognise it",
         _verdict(
-            f.agreements[kind, "label_logit"].jaccard > f.agreements[kind, "label_logit"].by_chance
+            f.agreements["tr", "label_logit"].jaccard
+            > max(
+                f.agreements["tr", "label_logit"].by_chance,
+                f.agreements["tl", "label_logit"].jaccard,
+            )
             for f in found
-            for kind in means
         ),
         "heads with the largest logit of the right label: "
         + "; ".join(
