@@ -38,7 +38,7 @@ def findings(task: str, tr: int = 14, tl: int = 5) -> TaskFindings:
         scores={"tr": scores(tr), "tl": scores(tl)},
         top={"tr": [(3, 2)], "tl": [(1, 1)], "ih": [(2, 0)]},
         mean_layers={"tr": 3, "tl": 1, "ih": 2},
-        agreements=dict.fromkeys(COMPARED, Agreement(0.5, 0.1, 0.3, 0.4)),
+        agreements={p: Agreement(0.2 if "tl" in p else 0.5, 0.1, 0.3, 0.4) for p in COMPARED},
         induction_ranks={"tr": Ranks(0.1, 0.2, 1), "tl": Ranks(0.4, 0.5, 1)},
         attention={
             "tr": Mass(0.6, 0.1, 0.2, 0.1),
@@ -86,6 +86,7 @@ def test_one_task_says_nothing_of_several() -> None:
         (EXPLAINED, {"explained": dict.fromkeys(("tr", "tl", "ih", "random"), explains(-0.1))}),
         (GEOMETRY, {"geometry": dict.fromkeys(("zero_shot", "tr", "tl"), Geometry(0.1, 1))}),
         (ATTRIBUTION, {"agreements": dict.fromkeys(COMPARED, Agreement(0.1, 0.1, 0, 0))}),
+        (ATTRIBUTION, {"agreements": dict.fromkeys(COMPARED, Agreement(0.5, 0.1, 0, 0))}),
     ],
 )
 def test_what_does_not_show_on_any_task_is_a_no_and_on_some_in_part(
