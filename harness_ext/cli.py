@@ -35,6 +35,11 @@ COMMANDS = (
         "list the packaged models, or fetch one again",
         "harness_ext.commands.models",
     ),
+    Command(
+        "theory",
+        "check what the papers claim about their toy models",
+        "harness_ext.commands.theory",
+    ),
 )
 
 
