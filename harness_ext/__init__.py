@@ -1,18 +1,31 @@
 """Task-vector steering inside lm-evaluation-harness.
 
-Importing this package imports nothing else: it is imported whenever Python starts.
+Importing this package imports nothing else: it is imported whenever lm-eval is. Its public names
+are loaded when they are asked for.
 """
 
 __version__ = "0.1.0"
 
-__all__ = ["TaskVectorLM", "__version__"]
+__all__ = ["Injection", "TaskVectorLM", "__version__", "inject", "task_vector"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from harness_ext.api import Injection, inject, task_vector
+    from harness_ext.lm import TaskVectorLM
+
+_MODULES = {
+    "Injection": "harness_ext.api",
+    "TaskVectorLM": "harness_ext.lm",
+    "inject": "harness_ext.api",
+    "task_vector": "harness_ext.api",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name == "TaskVectorLM":
-        from harness_ext.lm import TaskVectorLM
+    if name in _MODULES:
+        import importlib
 
-        return TaskVectorLM
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

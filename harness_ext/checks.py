@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -18,8 +19,11 @@ from harness_ext import packaged_models
 from harness_ext.config import AUTO, SteeringConfig
 from harness_ext.errors import UsageError
 from harness_ext.methods.selection import needs_development
+from harness_ext.steering.context import Document
 from harness_ext.steering.episodes import EpisodeShape, episode_about
-from harness_ext.steering.task_context import Document, TaskContext
+from harness_ext.steering.prompts import cue_ends
+from harness_ext.steering.store import check_readable, check_writable
+from harness_ext.steering.task_context import TaskContext
 
 ROLLING = "loglikelihood_rolling"
 
@@ -49,6 +53,14 @@ def check_layer(steering: SteeringConfig, config: Any) -> None:
             f"layer={steering.layer} is out of range: the model has {n_layers} layers, 0 to "
             f"{n_layers - 1}. Pass one of these, or layer=auto."
         )
+
+
+def check_vector_paths(steering: SteeringConfig) -> None:
+    """A file or folder of vectors has to be sound, and one to write them in to be writable."""
+    if steering.vectors is not None:
+        check_readable(Path(steering.vectors))
+    if steering.save_vectors is not None:
+        check_writable(Path(steering.save_vectors))
 
 
 def check_response_cache(steering: SteeringConfig) -> None:
@@ -94,16 +106,59 @@ def check_task(
             f"task {context.name!r} reports acc_mutual_info, which scores its choices without a "
             "prompt as well; there is no cue to steer at. Remove the metric, or run method=none."
         )
+    made_here = steering.vectors is None
+    if made_here and steering.method == "tv_ms" and context.shots > steering.demos:
+        raise UsageError(
+            f"method=tv_ms takes the {context.shots + 1} vectors of a {context.shots}-shot prompt "
+            f"from one extraction prompt, but demos={steering.demos} gives that only "
+            f"{steering.demos + 1} cues. Raise demos to {context.shots}, or lower num_fewshot."
+        )
+    if steering.method in ("tv_m", "tv_ms") and context.shots:
+        pool = context.pool()
+        for document in (*pool, *documents.values()):
+            _refuse_second_cue(context, document, steering)
+        _check_demonstration(context, pool[0], pool[-1], steering)
     for number, document in documents.items():
         if _is_empty(context, document, steering.cue):
             raise UsageError(
                 f"document {number} of task {context.name!r} has an empty query; there is nothing "
                 "to answer. Fill or remove the document."
             )
+    if not made_here:
+        return
     shape = EpisodeShape(steering.demos, context.shots, steering.queries)
     own = context.pool()[:1] if steering.average or needs_development(steering) else []
     for document in (*own, *list(documents.values())[:1]):
         episode_about(context, document, shape, 0, steering.seed)
+
+
+def _refuse_second_cue(context: TaskContext, document: Document, steering: SteeringConfig) -> None:
+    """Where every cue is injected at, a word that holds the cue's text would be taken for one."""
+    cue, text, answers = steering.cue, context.text(document), context.answers(document)
+    inside = [text] if text.count(cue) > 1 else [a for a in answers if cue in a]
+    if inside:
+        raise UsageError(
+            f"method={steering.method} injects at every cue, but in task {context.name!r} the cue "
+            f"{cue!r} also occurs inside {inside[0]!r}. Pass a cue that occurs in no word of the "
+            "task, or method=tv, which injects at the last cue alone."
+        )
+
+
+def _check_demonstration(
+    context: TaskContext, shown: Document, query: Document, steering: SteeringConfig
+) -> None:
+    """In a demonstration, too, nothing but white space may stand between cue and answer."""
+    text = context.prompt([shown], query)
+    after = text[cue_ends(text, steering.cue, 2)[0] :]
+    answers = context.answers(shown)
+    if not any(after.lstrip().startswith(answer.strip()) for answer in answers):
+        between = after.partition(answers[0].strip())[0].strip()[:60]
+        raise UsageError(
+            f"{between!r} stands between the cue {steering.cue!r} and the answer of a "
+            f"demonstration of task {context.name!r}; method={steering.method} injects there too, "
+            "and the answer has to follow the cue. Choose a cue that ends what is asked, or run "
+            "without the chat template that puts this there."
+        )
 
 
 def _is_empty(context: TaskContext, document: Document, cue: str) -> bool:

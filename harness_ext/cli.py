@@ -36,6 +36,11 @@ COMMANDS = (
         "harness_ext.commands.models",
     ),
     Command(
+        "vectors",
+        "show what is in a file of saved vectors",
+        "harness_ext.commands.vectors",
+    ),
+    Command(
         "theory",
         "check what the papers claim about their toy models",
         "harness_ext.commands.theory",

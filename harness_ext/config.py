@@ -8,19 +8,24 @@ from __future__ import annotations
 import difflib
 import logging
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from harness_ext.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-METHODS = ("none", "tv")
+METHODS = ("none", "tv", "tv_m", "tv_ms")
 Mode = Literal["replace", "add"]
 AUTO: Literal["auto"] = "auto"
 Auto = Literal["auto"]
+
+
+_OF_THE_FILE = ("layer", "mode", "strength", "demos", "queries", "average", "dev", "seed")
+"""Arguments that vectors from a file bring with them."""
 
 
 def _about(accepted: str, help: str) -> Mapping[str, str]:
@@ -37,9 +42,11 @@ class SteeringConfig:
     method: str = field(
         default="tv",
         metadata=_about(
-            "`none`, `tv`",
+            "`none`, `tv`, `tv_m`, `tv_ms`",
             "`none` runs the model unsteered (then it equals stock `hf`); `tv` injects a task "
-            "vector: the state at the last cue of a prompt with demonstrations.",
+            "vector, the state at the last cue of a prompt with demonstrations, at the last cue; "
+            "`tv_m` and `tv_ms` inject one at every cue of an N-shot prompt: `tv_m` from N+1 "
+            "prompts, `tv_ms` from the last N+1 cues of one.",
         ),
     )
     layer: int | Auto = field(
@@ -85,7 +92,10 @@ class SteeringConfig:
     )
     dev: int = field(
         default=50,
-        metadata=_about("a whole number ≥ 1", "Development episodes from which `auto` chooses."),
+        metadata=_about(
+            "a whole number ≥ 1",
+            "Development episodes from which `auto` chooses, and `tv_m` takes its other vectors.",
+        ),
     )
     cue: str = field(
         default="→",
@@ -102,6 +112,29 @@ class SteeringConfig:
             "see the same ones.)",
         ),
     )
+    save_vectors: str | None = field(
+        default=None,
+        metadata=_about(
+            "a folder",
+            "Write each task's vectors there, as TASK.safetensors, as soon as they are made; files "
+            "of that name are replaced.",
+        ),
+    )
+    vectors: str | None = field(
+        default=None,
+        metadata=_about(
+            "a file, or a folder of them",
+            "Inject vectors that `save_vectors` wrote, instead of making any; layer, mode and "
+            "strength are the file's.",
+        ),
+    )
+
+    def said(self) -> dict[str, Any]:
+        """The arguments that had a part in a run, for its results."""
+        if not self.steered:
+            return {"method": self.method}
+        silent = _OF_THE_FILE if self.vectors is not None else ()
+        return {name: value for name, value in asdict(self).items() if name not in silent}
 
     @property
     def steered(self) -> bool:
@@ -136,7 +169,21 @@ def _build(given: Mapping[str, Any]) -> SteeringConfig:
             f"strength={values['strength']} has no meaning with mode=replace: a vector that "
             "replaces the state has no factor. Drop it, or pass mode=add."
         )
+    _check_files(values)
     return SteeringConfig(**values)
+
+
+def _check_files(values: Mapping[str, Any]) -> None:
+    """Vectors from a file bring what made them, and are not written again."""
+    if values.get("vectors") is None:
+        return
+    said = [name for name in (*_OF_THE_FILE, "save_vectors") if values.get(name) is not None]
+    if said:
+        raise UsageError(
+            f"vectors={values['vectors']} brings what its vectors were made with; drop "
+            f"{', '.join(f'{name}={values[name]}' for name in said)}, or drop vectors to make new "
+            "ones."
+        )
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -215,6 +262,15 @@ def _cue(name: str, value: Any) -> str:
     return text
 
 
+def _path(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    text = str(value)
+    if not text.strip() or isinstance(value, bool):
+        raise UsageError(f"{name}={value!r} is not accepted; {name} takes a path.")
+    return os.path.expanduser(text)
+
+
 _PARSERS = {
     "method": _method,
     "layer": _layer,
@@ -226,4 +282,6 @@ _PARSERS = {
     "dev": _at_least(1),
     "cue": _cue,
     "seed": _at_least(None),
+    "save_vectors": _path,
+    "vectors": _path,
 }

@@ -16,7 +16,7 @@ from typing import Any
 from harness_ext.errors import UsageError
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "tasks/README.md")
+PAGES = ("README.md", "tasks/README.md", "results/README.md")
 _SECTION = re.compile(
     r"(<!-- generated:(?P<name>\w+) -->\n).*?(<!-- /generated -->)", flags=re.DOTALL
 )
@@ -102,10 +102,26 @@ def results_tables() -> str:
     return section(ROOT / "results", tuple(MODELS))
 
 
+def shots_tables() -> str:
+    """Task vectors at 0 to 4 shots, means over tasks, from the files below results/shots/."""
+    from harness_ext.compare.shots import section
+
+    return section(ROOT / "results/shots")
+
+
+def shots_tasks_table() -> str:
+    """Task vectors at 0 to 4 shots, task by task, from the files below results/shots/."""
+    from harness_ext.compare.shots import tasks_section
+
+    return tasks_section(ROOT / "results/shots")
+
+
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "arguments": arguments_table,
     "tasks": tasks_table,
     "results": results_tables,
+    "shots": shots_tables,
+    "shots_tasks": shots_tasks_table,
 }
 _ORDER = ("forward", "inverse", "bijection")
 

@@ -6,3 +6,11 @@ class UsageError(ValueError):
 
     The command line prints the message alone, without a traceback.
     """
+
+
+def overflow_error(layer: int, where: str) -> UsageError:
+    """What to say of a state that is not finite after `layer`; `where` says in what."""
+    return UsageError(
+        f"the state after layer {layer} holds NaN or infinity ({where}); the model overflows in "
+        "its dtype. Try dtype=float32 or bfloat16."
+    )

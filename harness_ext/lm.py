@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,13 +20,14 @@ from harness_ext import checks, packaged_models
 from harness_ext.arguments import check_unknown
 from harness_ext.config import parse_model_args
 from harness_ext.errors import UsageError
-from harness_ext.methods import REGISTRY, Bench, Method
-from harness_ext.steering.anatomy import dissect
-from harness_ext.steering.fingerprint import fingerprint
-from harness_ext.steering.inject import inject
+from harness_ext.methods import REGISTRY, Bench, Memory, Method
+from harness_ext.planning import Encode, plan_requests
+from harness_ext.steering.anatomy import Anatomy, dissect
+from harness_ext.steering.inject import Edit, inject
+from harness_ext.steering.overflow import refusing_overflow
 from harness_ext.steering.prompts import EncodedPrompt, PromptEncoder
 from harness_ext.steering.rows import RowPlan, Wave, waves
-from harness_ext.steering.task_context import context_of, watch_tasks
+from harness_ext.steering.task_context import watch_tasks
 
 watch_tasks()
 
@@ -49,17 +49,45 @@ class TaskVectorLM(HFLM):
         **kwargs: Any,
     ) -> None:
         self.steering, self._loading = parse_model_args(kwargs)
+        self._anatomy: Anatomy | None = None
+        self._memory = Memory()
         self._method: Method | None = None
         self._wave: Wave | None = None
         self._records: dict[str, dict[str, Any]] = {}
         self._reported = False
+        self._asked = _name(pretrained)
+        checks.check_vector_paths(self.steering)
         if isinstance(pretrained, PreTrainedModel):
             self._check_against(pretrained.config)
         else:
             pretrained = packaged_models.resolve(pretrained)
         super().__init__(pretrained, device=device or _best_device(), **self._loading)
+        self._steer()
+
+    def with_steering(self, **arguments: Any) -> TaskVectorLM:
+        """The same loaded model under other steering arguments, which start from their defaults.
+
+        States that were read for development episodes are shared between such models, so they have
+        to be used before the weights change. Raises :class:`UsageError` as the constructor does.
+        """
+        other = copy.copy(self)
+        other.steering, rest = parse_model_args(arguments)
+        if rest:
+            raise UsageError(
+                f"with_steering changes steering arguments alone, not {', '.join(rest)}; load "
+                "another model for these."
+            )
+        checks.check_layer(other.steering, self._config)
+        checks.check_vector_paths(other.steering)
+        other._method, other._records, other._reported = None, {}, False
+        other._steer()
+        self._anatomy = other._anatomy
+        return other
+
+    def _steer(self) -> None:
         if self.steering.steered:
-            self._method = REGISTRY[self.steering.method](self._bench())
+            self._anatomy = self._anatomy or dissect(self.model)
+            self._method = REGISTRY[self.steering.method](self._bench(self._anatomy))
 
     def _get_config(self, pretrained: str, **kwargs: Any) -> None:
         """Load the model's configuration, and refuse what it already shows to be wrong."""
@@ -83,13 +111,18 @@ class TaskVectorLM(HFLM):
         check_unknown(self._loading, config)
         checks.check_layer(self.steering, config)
 
-    def _bench(self) -> Bench:
+    def _bench(self, anatomy: Anatomy) -> Bench:
         return Bench(
-            anatomy=dissect(self.model),
+            anatomy=anatomy,
             encoder=PromptEncoder(self.tokenizer, self.tok_encode, self.steering.cue),
             config=self.steering,
             max_length=self.max_length,
-            progress=self.rank == 0,
+            name=self._asked,
+            revision=str(self.revision),
+            max_gen_toks=self.max_gen_toks,
+            rank=self.rank,
+            world_size=self.world_size,
+            memory=self._memory,
         )
 
     # ---- requests ---------------------------------------------------------------------------
@@ -119,12 +152,16 @@ class TaskVectorLM(HFLM):
         self,
         requests: list[Instance],
         run: Callable[[list[Instance]], list[Answer]],
-        encode: Callable[[PromptEncoder, Instance], EncodedPrompt],
+        encode: Encode,
     ) -> list[Answer]:
         """What `run` answers, in waves that tell rows apart; `encode` gives the ids it feeds."""
         if self._method is None:
             return run(requests)
-        plans = self._plan(self._method, requests, encode)
+        if self._reported:  # another evaluation begins
+            self._records, self._reported = {}, False
+            self._memory.clear()
+        plans, records = plan_requests(self._method, requests, encode)
+        self._records.update(records)
         answers: dict[int, Answer] = {}
         with self._settled_batch_size(plans):
             for wave in waves(plans):
@@ -133,36 +170,17 @@ class TaskVectorLM(HFLM):
                 answers.update(zip(wave.requests, found, strict=True))
         return [answers[number] for number in range(len(requests))]
 
-    def _plan(
-        self,
-        method: Method,
-        requests: Sequence[Instance],
-        encode: Callable[[PromptEncoder, Instance], EncodedPrompt],
-    ) -> list[RowPlan]:
-        """The fed ids of every request with its injection, task by task."""
-        if self._reported:  # another evaluation begins
-            self._records, self._reported = {}, False
-        by_task: dict[str, list[int]] = defaultdict(list)
-        for number, request in enumerate(requests):
-            by_task[str(request.task_name)].append(number)
-        contexts = {name: context_of(name) for name in by_task}
-        # Every task is checked before the first one's vectors, which may take long, are made.
-        for name, numbers in by_task.items():
-            documents = {requests[n].doc_id: requests[n].doc for n in numbers}
-            checks.check_task(self.steering, contexts[name], documents)
-        prompts = [encode(method.bench.encoder, request) for request in requests]
-        plans: dict[int, RowPlan] = {}
-        for name, numbers in by_task.items():
-            plan = method.plan(contexts[name], [requests[n].doc for n in numbers])
-            self._records[name] = plan.record
-            for n, injection in zip(numbers, plan.injections, strict=True):
-                plans[n] = RowPlan(prompts[n].ids, ((prompts[n].cue, injection),))
-        return [plans[n] for n in range(len(requests))]
-
-    def _generation_prompt(self, encoder: PromptEncoder, request: Instance) -> EncodedPrompt:
+    def _generation_prompt(
+        self, encoder: PromptEncoder, request: Instance, cues: int
+    ) -> EncodedPrompt:
         context, gen_kwargs = request.args
         new = normalize_gen_kwargs(gen_kwargs, self.max_gen_toks)["max_gen_toks"]
-        prompt = encoder.prompt(context)
+        if new >= self.max_length:
+            raise UsageError(
+                f"max_gen_toks={new} leaves no room for a prompt in max_length={self.max_length}. "
+                "Lower max_gen_toks (--gen_kwargs) or raise max_length."
+            )
+        prompt = encoder.prompt(context, cues)
         limit = self.tokenizer.model_max_length
         if self.truncation and len(prompt.ids) > limit:
             raise UsageError(
@@ -172,8 +190,9 @@ class TaskVectorLM(HFLM):
             )
         return prompt.cut(self.max_length - new)
 
-    def _scored_prompt(self, encoder: PromptEncoder, request: Instance) -> EncodedPrompt:
-        return encoder.with_answer(*request.args).fed(self.max_length)
+    def _scored_prompt(self, encoder: PromptEncoder, request: Instance, cues: int) -> EncodedPrompt:
+        context, continuation = request.args
+        return encoder.with_answer(context, continuation, cues).fed(self.max_length)
 
     # ---- forwards ---------------------------------------------------------------------------
 
@@ -192,7 +211,7 @@ class TaskVectorLM(HFLM):
     def _injecting(self, ids: Tensor, mask: Tensor | None = None) -> AbstractContextManager[None]:
         if self._method is None or self._wave is None:
             return nullcontext()
-        return inject(self._method.bench.anatomy, self._wave.edits(ids, mask), len(ids))
+        return _steering(self._method.bench.anatomy, self._wave.edits(ids, mask), len(ids))
 
     @contextmanager
     def _during(self, wave: Wave) -> Iterator[None]:
@@ -242,12 +261,26 @@ class TaskVectorLM(HFLM):
         info = dict(super().get_model_info())
         info["steering"] = {
             "version": harness_ext.__version__,
-            "arguments": asdict(self.steering) if self.steering.steered else {"method": "none"},
+            "arguments": self.steering.said(),
             "tasks": self._records,
         }
-        if self.steering.steered:
-            info["steering"]["model"] = fingerprint(self.model, self.tokenizer)
+        if self._method is not None:
+            info["steering"]["model"] = self._method.bench.fingerprint()
         return info
+
+
+@contextmanager
+def _steering(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Iterator[None]:
+    """Injects `edits` into batches of `rows` rows, and stops where a state overflows under them."""
+    with inject(anatomy, edits, rows), refusing_overflow(anatomy, edits, rows):
+        yield
+
+
+def _name(pretrained: str | PreTrainedModel | None) -> str:
+    """The model as it was asked for."""
+    if isinstance(pretrained, PreTrainedModel):
+        return str(pretrained.config.name_or_path)
+    return pretrained or packaged_models.PREFIX + packaged_models.DEFAULT
 
 
 def _best_device() -> str:

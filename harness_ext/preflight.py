@@ -100,6 +100,7 @@ def _check_model(
     from harness_ext import checks
     from harness_ext.arguments import check_unknown
 
+    checks.check_vector_paths(steering)
     if given.get("use_cache"):
         checks.check_response_cache(steering)
     _check_dtype(model_args.get("dtype", "auto"))
@@ -218,6 +219,7 @@ def _check_tasks(
 ) -> None:
     """Whether the tasks that are on this machine can be steered, by what they would ask."""
     from harness_ext import checks, local_tasks
+    from harness_ext.methods import vector_files
     from harness_ext.steering.prompts import cue_end
     from harness_ext.steering.task_context import TaskContext
 
@@ -228,6 +230,11 @@ def _check_tasks(
         _set_shots(task, given.get("num_fewshot"))
         context, documents = TaskContext(task, rendering), _asked(task, given)
         checks.check_task(steering, context, documents)
+        # How a chat or a system instruction will look is the model's to say.
+        if steering.vectors and not (
+            given.get("apply_chat_template") or given.get("system_instruction")
+        ):
+            vector_files.opened(steering, context)
         if given.get("apply_chat_template") and chat is None:
             continue  # how the chat will look is not known yet
         for document in documents.values():

@@ -57,7 +57,15 @@ FAMILIES: Mapping[str, dict[str, Any]] = {
     "gptj": {**_GPT2, "rotary_dim": 4},
     "codegen": {**_GPT2, "n_ctx": 512, "rotary_dim": 4},
     "gpt_neox": _BASE,
+    "gpt_neox_sequential": {**_BASE, "use_parallel_residual": False},
     "opt": {**_BASE, "ffn_dim": 48, "word_embed_proj_dim": 32},
+    # As the smallest OPT: embeddings of another width, norms behind the blocks.
+    "opt_projected": {
+        **_BASE,
+        "ffn_dim": 48,
+        "word_embed_proj_dim": 16,
+        "do_layer_norm_before": False,
+    },
     "bloom": {"hidden_size": 32, "n_layer": LAYERS, "n_head": 4},
     "falcon": {"hidden_size": 32, "num_hidden_layers": LAYERS, "num_attention_heads": 4},
     "falcon_alibi": {
@@ -67,8 +75,22 @@ FAMILIES: Mapping[str, dict[str, Any]] = {
         "alibi": True,
         "multi_query": False,
     },
+    "falcon_grouped": {
+        "hidden_size": 32,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": 4,
+        "new_decoder_architecture": True,
+        "num_kv_heads": 2,
+    },
     "mpt": {"d_model": 32, "n_layers": LAYERS, "n_heads": 4, "max_seq_len": 512},
     "llama": _GROUPED,
+    "llama4_text": {
+        **_GROUPED,
+        "head_dim": 8,
+        "intermediate_size_mlp": 48,
+        "num_local_experts": 2,
+        "num_experts_per_tok": 1,
+    },
     "mistral": {**_GROUPED, "sliding_window": 5},
     "mixtral": {**_EXPERTS, "num_local_experts": 4, "sliding_window": None},
     "qwen2": _GROUPED,
@@ -86,6 +108,7 @@ FAMILIES: Mapping[str, dict[str, Any]] = {
     "phi": _GROUPED,
     "phi3": {**_GROUPED, "pad_token_id": 0},
     "stablelm": _GROUPED,
+    "stablelm_parallel": {**_GROUPED, "use_parallel_residual": True, "qk_layernorm": True},
     "olmo": _GROUPED,
     "olmo2": _GROUPED,
     "olmoe": {**_EXPERTS, "num_experts": 4},
@@ -94,6 +117,22 @@ FAMILIES: Mapping[str, dict[str, Any]] = {
     "cohere2": {**_GROUPED, **_SLIDING, "logit_scale": 1.0},
     "starcoder2": _GROUPED,
     "smollm3": {**_GROUPED, "pad_token_id": 0},
+    # Keys and values from a latent state; their heads differ in width.
+    "deepseek_v3": {
+        **_BASE,
+        "num_key_value_heads": 4,
+        "q_lora_rank": 16,
+        "kv_lora_rank": 16,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 8,
+        "v_head_dim": 12,
+        "n_routed_experts": 4,
+        "moe_intermediate_size": 16,
+        "n_group": 1,
+        "topk_group": 1,
+        "num_experts_per_tok": 2,
+        "first_k_dense_replace": 1,
+    },
     "gpt_oss": {
         **_EXPERTS,
         **_SLIDING,
@@ -103,7 +142,7 @@ FAMILIES: Mapping[str, dict[str, Any]] = {
     },
 }
 """Decoder families and the settings that make them tiny; the key is the family's `model_type`,
-but for `falcon_alibi`."""
+but for the second and third kinds of one family (see `_MODEL_TYPE`)."""
 
 RECURRENT: Mapping[str, dict[str, Any]] = {
     "qwen3_next": {
@@ -129,7 +168,13 @@ RECURRENT: Mapping[str, dict[str, Any]] = {
 }
 """Families with layers that keep a state beside keys and values; `tiny_model` builds them too."""
 
-_MODEL_TYPE = {"falcon_alibi": "falcon"}
+_MODEL_TYPE = {
+    "falcon_alibi": "falcon",
+    "falcon_grouped": "falcon",
+    "gpt_neox_sequential": "gpt_neox",
+    "opt_projected": "opt",
+    "stablelm_parallel": "stablelm",
+}
 
 
 def tiny_config(family: str, vocabulary: int = VOCABULARY, **settings: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, asdict
@@ -37,6 +38,8 @@ def test_nothing_given_is_the_paper_setting() -> None:
         "dev": 50,
         "cue": "→",
         "seed": 0,
+        "save_vectors": None,
+        "vectors": None,
     }
 
 
@@ -62,6 +65,10 @@ def test_steering_arguments_are_split_from_all_others() -> None:
         ({"seed": 2**60 + 1}, 2**60 + 1),
         ({"cue": "Answer:"}, "Answer:"),
         ({"cue": 7}, "7"),
+        ({"vectors": "a/b"}, "a/b"),
+        ({"vectors": None}, None),
+        ({"save_vectors": 7}, "7"),
+        ({"save_vectors": "~/a"}, os.path.expanduser("~/a")),
         ({"method": None}, "none"),
         ({"method": "none"}, "none"),
     ],
@@ -69,6 +76,22 @@ def test_steering_arguments_are_split_from_all_others() -> None:
 def test_values_may_be_texts_or_parsed_already(given: dict[str, Any], value: Any) -> None:
     found = asdict(parsed(**given))[next(iter(given))]
     assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize("name", ["vectors", "save_vectors"])
+@pytest.mark.parametrize("value", ["", " ", True])
+def test_what_is_no_path_is_refused(name: str, value: Any) -> None:
+    assert f"{name}={value!r} is not accepted; {name} takes a path" in message_of(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "given", [{"layer": 3}, {"seed": 1}, {"average": 5}, {"save_vectors": "out"}]
+)
+def test_vectors_from_a_file_are_not_made_anew(given: dict[str, Any]) -> None:
+    message = message_of(vectors="made", method="tv_m", **given)
+    [(name, value)] = given.items()
+    assert "vectors=made brings what its vectors were made with" in message
+    assert f"drop {name}={value}, or drop vectors" in message
 
 
 @pytest.mark.parametrize("value", ["deep", -1, "1.5", True, None, float("nan"), float("inf"), [1]])

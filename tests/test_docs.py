@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,14 @@ def test_the_arguments_table_holds_every_argument_with_its_default() -> None:
 def test_the_tasks_table_holds_what_a_task_is() -> None:
     row = "| `bijection_upper` | algorithmic | 16 / 10 | 60 | b → B | 1.0 |"
     assert row in docs.tasks_table().splitlines()
+
+
+@pytest.mark.parametrize("section", [docs.shots_tables, docs.shots_tasks_table])
+def test_a_section_without_recorded_results_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: Callable[[], str]
+) -> None:
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    assert section() == "Nothing is recorded yet.\n"
 
 
 def test_a_bar_in_a_cell_does_not_end_it() -> None:

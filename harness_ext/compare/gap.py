@@ -74,22 +74,30 @@ class GapChange:
         return "no difference shown"
 
 
+def clusters(answers: Sequence[Answer]) -> list[list[Answer]]:
+    """The answers to a task by pair: the queries of a pair and their draws belong together.
+
+    Raises :class:`UsageError` where fewer than two pairs are tested.
+    """
+    pairs: dict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        pairs[answer.pair].append(answer)
+    if len(pairs) < 2:
+        raise UsageError(
+            f"{answers[0].task} was run on {len(pairs)} pair: there is no interval for fewer "
+            "than 2. Run it without --limit."
+        )
+    return list(pairs.values())
+
+
 def accuracy(answers: Sequence[Answer]) -> Interval:
     """The share of right answers to a task. A cluster is a pair: its queries and their draws.
 
     Raises :class:`UsageError` where fewer than two pairs are tested.
     """
-    clusters: dict[str, list[int]] = defaultdict(list)
-    for answer in answers:
-        clusters[answer.pair].append(answer.scores[SCORE])
-    if len(clusters) < 2:
-        raise UsageError(
-            f"{answers[0].task} was run on {len(clusters)} pair: there is no interval for fewer "
-            "than 2. Run it without --limit."
-        )
+    pairs = clusters(answers)
     return accuracy_interval(
-        [sum(scores) for scores in clusters.values()],
-        [len(scores) for scores in clusters.values()],
+        [sum(answer.scores[SCORE] for answer in pair) for pair in pairs], [len(p) for p in pairs]
     )
 
 

@@ -2,7 +2,7 @@
 
 What lm-eval writes with --output_path and --log_samples is kept but for what tells of the machine
 and the user: folders, the description of the hardware, access tokens. Of each sample the prompt is
-left out, which follows from the task.
+left out, which follows from the task. Runs of one cell over different tasks are recorded as one.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import json
 import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness_ext.compare.merge import merge
 from harness_ext.compare.runs import (
     RESULTS,
     SAMPLES,
@@ -40,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Record the runs found, and print where each went. Returns 2 for a user's mistake."""
     parser = argparse.ArgumentParser(
         prog="python -m harness_ext.compare.record",
-        description="Turn lm-eval's output (--output_path, --log_samples) into recorded results.",
+        description="Turn lm-eval's output (--output_path, --log_samples) into recorded results. "
+        "Runs of one model, method and number of shots over different tasks become one.",
     )
     parser.add_argument("sources", metavar="SRC", nargs="+", type=Path, help="folder or results_*")
     parser.add_argument("--to", type=Path, required=True, help="folder of recorded results")
@@ -57,26 +60,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 def record(sources: Iterable[Path], to: Path) -> list[Path]:
     """Record every run found in the sources, and return the folders written.
 
-    A source is a folder, searched at any depth, or a results file of lm-eval. Nothing is written
-    unless all runs can be recorded; a cell that was recorded before is replaced.
+    A source is a folder, searched at any depth, or a results file of lm-eval. Runs of one cell over
+    different tasks are recorded as one, see `merge`. Nothing is written unless all runs can be
+    recorded; a cell that was recorded before is replaced.
 
     Raises:
         UsageError: naming the file, where a source holds no run, a file is not what lm-eval
-            writes for the word tasks, or two runs belong to the same cell.
+            writes for the word tasks, or two runs of a cell hold the same task or differ in more
+            than their tasks.
     """
-    runs: dict[Path, tuple[Path, Run]] = {}
-    for path in (path for source in sources for path in _results_files(source)):
+    cells: dict[Path, dict[Path, Run]] = defaultdict(dict)
+    for path in dict.fromkeys(path for source in sources for path in _results_files(source)):
         run = read_output(path)
-        folder = to / run.cell.folder
-        if folder in runs:
-            raise UsageError(
-                f"{path} and {runs[folder][0]} are both runs of {run.cell.folder}. Name the one "
-                "to record; the tasks of one cell are recorded from one run."
-            )
-        runs[folder] = (path, run)
-    for folder, (_, run) in runs.items():
+        cells[to / run.cell.folder][path] = run
+    merged = {folder: merge(runs) for folder, runs in cells.items()}
+    for folder, run in merged.items():
         _write(folder, run)
-    return list(runs)
+    return list(merged)
 
 
 def read_output(path: Path) -> Run:

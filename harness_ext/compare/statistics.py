@@ -1,8 +1,8 @@
 """Intervals for small sets of 0/1 answers in which some answers belong together.
 
 Answers of one cluster (the queries and draws of one pair) may depend on each other; clusters are
-independent. Both intervals count one cluster more than there is, half of it at either extreme:
-without it the few clusters that happen to agree would be taken for certainty.
+independent. The intervals count a cluster or two more than there are, half of them at either
+extreme: without them the few clusters that happen to agree would be taken for certainty.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from scipy.special import stdtrit  # type: ignore[import-untyped]
+from scipy.special import stdtrit
 
 LEVEL = 0.95
 
@@ -87,6 +88,63 @@ def mean_interval(values: Sequence[float], bound: float = 1.0, level: float = LE
     squares = sum((value - centre) ** 2 for value in values) + extremes
     half = _critical(clusters, level) * math.sqrt(squares / clusters / (clusters + 1))
     return Interval(sum(values) / clusters, max(-bound, centre - half), min(bound, centre + half))
+
+
+def task_mean_interval(
+    tasks: Sequence[Sequence[tuple[int, int]]],
+    extremes: tuple[float, float] = (0.0, 1.0),
+    level: float = LEVEL,
+) -> Interval:
+    """The mean over tasks of the mean score of a task, each task counting once.
+
+    Args:
+        tasks: for each task its clusters, each with the sum and the number of its scores.
+        extremes: the least and the greatest score: (0, 1) for answers, (−1, 1) for differences.
+        level: nominal coverage.
+
+    The tasks are fixed and independent strata. With G clusters of sums s_g over n_g scores, the
+    mean c = Σ s_g / Σ n_g of task t has the variance of a mean over clusters,
+
+        v_t = G/(G−1) · Σ_g (s_g − c·n_g)² / (Σ_g n_g)²,
+
+    the mean over T tasks has Σ_t v_t / T², and the interval is Student's with Welch's and
+    Satterthwaite's degrees of freedom, (Σ_t v_t)² / Σ_t (v_t² / (G_t − 1)). Ratio and variance:
+    Cochran, Sampling Techniques (1977), chapters 5 and 6. Degrees of freedom: Satterthwaite,
+    Biometrics Bulletin 2 (1946) 110.
+
+    c and v_t are computed with 2/T clusters more in each task, of average size, half of them at
+    either extreme: two in all, as in the adjusted Wald intervals for one share (Agresti and Coull,
+    The American Statistician 52 (1998) 119) and for a paired difference (Bonett and Price,
+    J. Educational and Behavioral Statistics 37 (2012) 479). The estimate itself is the plain mean.
+    With one cluster more, as in `mean_interval`, differences that are rare and all of one sign are
+    covered too rarely (0.87 where two answers in 450 are expected to differ).
+
+    Raises:
+        ValueError: no task, one with fewer than 2 clusters, or a sum beyond the extremes.
+    """
+    low, high = extremes
+    if not tasks or any(len(clusters) < 2 for clusters in tasks):
+        raise ValueError(f"no tasks with 2 clusters or more: {tasks}")
+    if any(n < 1 or not low * n <= s <= high * n for clusters in tasks for s, n in clusters):
+        raise ValueError(f"sums of scores beyond {extremes}: {tasks}")
+    extra = 1 / len(tasks)
+    estimates, centres, variances = [], [], []
+    for clusters in tasks:
+        total, asked = map(sum, zip(*clusters, strict=True))
+        size, count = asked / len(clusters), len(clusters) + 2 * extra
+        centre = (total + extra * size * (low + high)) / (asked + 2 * extra * size)
+        squares = sum((s - centre * n) ** 2 for s, n in clusters)
+        squares += extra * size**2 * ((low - centre) ** 2 + (high - centre) ** 2)
+        estimates.append(total / asked)
+        centres.append(centre)
+        variances.append(squares * count / (count - 1) / (size * count) ** 2)
+    freedom = sum(variances) ** 2 / sum(
+        variance**2 / (len(clusters) - 1)
+        for variance, clusters in zip(variances, tasks, strict=True)
+    )
+    half = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(sum(variances)) / len(tasks)
+    centre = fmean(centres)
+    return Interval(fmean(estimates), max(low, centre - half), min(high, centre + half))
 
 
 def _critical(clusters: int, level: float) -> float:

@@ -96,7 +96,10 @@ def _model_part(model: ModelRuns, maps: Sequence[WordMap]) -> str:
             answered = [run for setting, run in model.runs.items() if model.answered(setting, task)]
             check_same_documents(task, answered)
         tables = (accuracy_table, gap_table, layer_table)
-        blocks += [_facts(model), *(table(model, maps) for table in tables)]
+        blocks += [
+            facts(list(model.runs.values()), model.runs.get(TV)),
+            *(table(model, maps) for table in tables),
+        ]
     return "\n".join(blocks)
 
 
@@ -133,7 +136,7 @@ def layer_table(model: ModelRuns, maps: Sequence[WordMap] = MAPS) -> str:
     """What each map was tested on, and the layer chosen with its development accuracy."""
 
     def layer(task: str) -> str:
-        return _layer(model.runs[TV], task) if model.answered(TV, task) else MISSING
+        return chosen_layer(model.runs[TV], task) if model.answered(TV, task) else MISSING
 
     def asked(task: str) -> str:
         return str(len(_tested(model, task)) or MISSING)
@@ -154,16 +157,16 @@ def layer_table(model: ModelRuns, maps: Sequence[WordMap] = MAPS) -> str:
     return markdown((*head, *(f"layer {arrow}" for arrow in ARROWS)), rows)
 
 
-def interval(value: Interval, signed: bool = False) -> str:
+def interval(value: Interval, signed: bool = False, digits: int = 2) -> str:
     """An interval such as `0.93 [0.84, 0.97]`; `signed` writes the plus of the estimate too."""
-    estimate = number(value.estimate)
-    plus = "+" if signed and value.estimate > 0 and estimate != "0.00" else ""
-    return f"{plus}{estimate} [{number(value.low)}, {number(value.high)}]"
+    plus = "+" if signed and round(value.estimate, digits) > 0 else ""
+    ends = f"[{number(value.low, digits)}, {number(value.high, digits)}]"
+    return f"{plus}{number(value.estimate, digits)} {ends}"
 
 
-def number(value: float) -> str:
-    """Two decimals, with a real minus sign and no negative zero."""
-    return f"{round(value, 2) + 0:.2f}".replace("-", "−")
+def number(value: float, digits: int = 2) -> str:
+    """So many decimals, with a real minus sign and no negative zero."""
+    return f"{round(value, digits) + 0:.{digits}f}".replace("-", "−")
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -172,6 +175,30 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
     return "".join(f"| {' | '.join(map(str.ljust, line, widths))} |\n" for line in lines)
+
+
+def chosen_layer(run: Run, task: str) -> str:
+    """Such as `21 (0.22)`, or `21 (given)` where no layer was searched for."""
+    chosen = within(run.results, "config", "steering", "tasks", task)
+    if not isinstance(chosen.get("layer"), int):
+        raise UsageError(
+            f"{run.cell.folder}: config.steering.tasks holds no layer for {task}. Record the run "
+            "again."
+        )
+    accuracy_there = chosen.get("development_accuracy")
+    return f"{chosen['layer']} ({'given' if accuracy_there is None else number(accuracy_there)})"
+
+
+def facts(runs: Sequence[Run], steered: Run | None) -> str:
+    """What the runs were made with; where runs differ, their values stand side by side.
+
+    The steering arguments are those of the steered run.
+    """
+    made = [_made_with(run.results) for run in runs]
+    found = {name: " / ".join(dict.fromkeys(each[name] for each in made)) for name in made[0]}
+    if steered is not None:
+        found |= _steered_with(steered.results)
+    return f"{'; '.join(f'{name} {value}' for name, value in found.items())}.\n"
 
 
 def _each_way(word_map: WordMap, cell: Callable[[str], str]) -> list[str]:
@@ -192,27 +219,6 @@ def _gap_cells(change: GapChange) -> tuple[str, ...]:
         interval(change.difference, signed=True),
         change.verdict,
     )
-
-
-def _layer(run: Run, task: str) -> str:
-    """Such as `21 (0.22)`, or `21 (given)` where no layer was searched for."""
-    chosen = within(run.results, "config", "steering", "tasks", task)
-    if not isinstance(chosen.get("layer"), int):
-        raise UsageError(
-            f"{run.cell.folder}: config.steering.tasks holds no layer for {task}. Record the run "
-            "again."
-        )
-    accuracy_there = chosen.get("development_accuracy")
-    return f"{chosen['layer']} ({'given' if accuracy_there is None else number(accuracy_there)})"
-
-
-def _facts(model: ModelRuns) -> str:
-    """What the runs were made with; where runs differ, their values stand side by side."""
-    made = [_made_with(run.results) for run in model.runs.values()]
-    facts = {name: " / ".join(dict.fromkeys(each[name] for each in made)) for name in made[0]}
-    if TV in model.runs:
-        facts |= _steered_with(model.runs[TV].results)
-    return f"{'; '.join(f'{name} {value}' for name, value in facts.items())}.\n"
 
 
 def _made_with(results: Mapping[str, Any]) -> dict[str, str]:

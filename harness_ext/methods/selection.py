@@ -18,11 +18,11 @@ from torch import Tensor
 
 from harness_ext.config import AUTO, SteeringConfig
 from harness_ext.methods.base import Bench
+from harness_ext.steering.context import Context
 from harness_ext.steering.episodes import Episode
 from harness_ext.steering.prompts import EncodedPrompt
 from harness_ext.steering.scoring import SweepPrompt, SweepScores
 from harness_ext.steering.sweep import layer_loop, sweep_layers
-from harness_ext.steering.task_context import TaskContext
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,12 @@ def candidate_strengths(config: SteeringConfig) -> tuple[float | None, ...]:
     return STRENGTHS if config.strength == AUTO else (float(config.strength),)
 
 
+def candidate_layers(bench: Bench) -> list[int]:
+    """Layers to try: all of the model's, or the given one."""
+    layer = bench.config.layer
+    return list(range(len(bench.anatomy.layers))) if layer == AUTO else [int(layer)]
+
+
 def needs_development(config: SteeringConfig) -> bool:
     """Whether anything is left to choose."""
     return config.layer == AUTO or len(candidate_strengths(config)) > 1
@@ -69,20 +75,23 @@ def given(config: SteeringConfig) -> Selection:
 
 
 def select(
-    bench: Bench, context: TaskContext, episodes: Sequence[Episode], vectors: Tensor
+    bench: Bench,
+    context: Context,
+    episodes: Sequence[Episode],
+    layers: Sequence[int],
+    vectors: Tensor,
 ) -> Selection:
-    """The best candidate for `vectors` [episodes, layers, width] on development `episodes`.
+    """The best candidate for `vectors` [episodes, layers, cues, width] on development `episodes`.
 
-    vectors hold every layer, in order. Warns where even the best candidate answers nothing right.
+    layers: those of :func:`candidate_layers`. Warns where even the best candidate answers nothing
+    right.
     """
     strengths = candidate_strengths(bench.config)
-    rows = _rows(bench, context, episodes)
+    rows = _rows(bench, context, episodes, vectors.shape[2])
     spread = vectors[torch.tensor(rows.episode)]
-    if bench.config.layer == AUTO:
-        layers = list(range(len(bench.anatomy.layers)))
+    if len(layers) == len(bench.anatomy.layers):
         scores = sweep_layers(bench.anatomy, rows.prompts, spread, strengths)
     else:
-        layers = [int(bench.config.layer)]
         scores = layer_loop(bench.anatomy, rows.prompts, spread, strengths, layers)
     right, log_prob = _by_episode(context, rows, scores, len(episodes))
     accuracy, likelihood = right.mean(dim=1), log_prob.mean(dim=1)
@@ -109,7 +118,7 @@ def select(
             "chosen_by": "development accuracy",
             "development_episodes": len(episodes),
             "development_accuracy": round(float(accuracy[best]), 4),
-            "layers": layers,
+            "layers": list(layers),
             "development_accuracy_by_layer": _by_strength(strengths, table),
             "development_log_prob_by_layer": _by_strength(strengths, likely),
             "warning": warning,
@@ -125,21 +134,25 @@ def _by_strength(strengths: Sequence[float | None], table: Tensor) -> Any:
     return lists[0] if len(lists) == 1 else dict(zip(map(str, strengths), lists, strict=True))
 
 
-def _rows(bench: Bench, context: TaskContext, episodes: Sequence[Episode]) -> _Rows:
+def _rows(bench: Bench, context: Context, episodes: Sequence[Episode], cues: int) -> _Rows:
     rows = _Rows([], [], [])
     for number, episode in enumerate(episodes):
         text = context.prompt(episode.shots, episode.query)
         right = context.answers(episode.query)
         if not context.choices:
-            prompt = bench.encoder.prompt(text).cut(bench.max_length)
-            opening = bench.encoder.opening(prompt, context.delimiter, right)
+            whole = bench.encoder.prompt(text, cues)
+            opening = bench.encoder.opening(whole, context.delimiter, right)
+            # Cut as the tested prompts are, which leave room for an answer.
+            room = max(context.new_tokens(bench.max_gen_toks), len(opening.lead))
+            prompt = whole.cut(bench.max_length - room)
             targets = (*((token,) for token in opening.lead), opening.first)
-            _add(rows, SweepPrompt((*prompt.ids, *opening.lead), prompt.cue, targets), number, True)
+            found = SweepPrompt((*prompt.ids, *opening.lead), prompt.cues, targets)
+            _add(rows, found, number, True)
             continue
         # White space at the end of the context counts as the answer's, as in lm-eval.
         context_ids = len(bench.encoder.prompt(text.rstrip()).ids)
         for choice in context.choice_texts(episode.query):
-            whole = bench.encoder.with_answer(text, context.delimiter + choice)
+            whole = bench.encoder.with_answer(text, context.delimiter + choice, cues)
             _add(rows, _choice_row(whole, context_ids, bench), number, choice in right)
     return rows
 
@@ -154,11 +167,11 @@ def _choice_row(whole: EncodedPrompt, context_ids: int, bench: Bench) -> SweepPr
     """Prompt and choice, as loglikelihood feeds them: all but the last token, the choice scored."""
     targets = tuple((token,) for token in whole.ids[context_ids:])
     fed = whole.fed(bench.max_length)
-    return SweepPrompt(fed.ids, fed.cue, targets)
+    return SweepPrompt(fed.ids, fed.cues, targets)
 
 
 def _by_episode(
-    context: TaskContext, rows: _Rows, scores: SweepScores, n_episodes: int
+    context: Context, rows: _Rows, scores: SweepScores, n_episodes: int
 ) -> tuple[Tensor, Tensor]:
     """Rightness (0 or 1) and log-probability of the right answer: [candidates, episodes]."""
     log_prob, right = scores.log_prob.flatten(1), scores.right.flatten(1)

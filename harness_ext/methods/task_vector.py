@@ -1,94 +1,132 @@
-"""Task vectors: the state at the last cue of a prompt with demonstrations (method `tv`).
+"""Task vectors: states at the cues of a prompt with demonstrations (`tv`, `tv_m`, `tv_ms`).
 
 Hendel et al. 2023 (arXiv 2310.15916); Dong et al. 2026 (arXiv 2506.09048). The extraction prompt
-ends in a dummy query, never the tested one; the vector replaces the state (or is added to it) at
-the last cue of the tested prompt, after the layer it was read from.
+ends in a dummy query, never the tested one; a vector replaces the state (or is added to it) at a
+cue of the tested prompt, after the layer it was read from. In a zero-shot prompt all three methods
+are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from harness_ext.errors import UsageError
-from harness_ext.methods.base import Bench, Method, Plan
-from harness_ext.methods.selection import Selection, given, needs_development, select
-from harness_ext.steering.capture import branched_states, last_states
+from harness_ext.methods import vector_files
+from harness_ext.methods.base import Method, Plan
+from harness_ext.methods.extraction import extract
+from harness_ext.methods.reusable import Reusable
+from harness_ext.methods.selection import (
+    Selection,
+    candidate_layers,
+    given,
+    needs_development,
+    select,
+)
+from harness_ext.steering.context import Context, Document
 from harness_ext.steering.episodes import (
     Episode,
     EpisodeShape,
+    companions,
     development_episodes,
     episode_about,
     reusable_episodes,
 )
 from harness_ext.steering.inject import Injection
-from harness_ext.steering.prefix import common_beginning
-from harness_ext.steering.task_context import Document, TaskContext
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """What holds for all of a task: the selection and, with `average`, the vector itself."""
+    """What holds for all of a task: the selection and, with `average`, the vectors themselves.
+
+    vectors: [cues, width], or None where every query gets its own.
+    """
 
     selection: Selection
-    vector: Tensor | None
-    record: dict[str, Any]
+    vectors: Tensor | None
 
 
 class TaskVector(Method):
-    """A task vector per tested query, or one reusable vector per task (`average`)."""
+    """`tv`: the state at the last cue of an extraction prompt, for the last cue of the tested one.
 
-    def plan(self, context: TaskContext, documents: Sequence[Document]) -> Plan:
+    A vector per tested query, or one reusable vector per task (`average`).
+    """
+
+    def cues(self, context: Context) -> int:
+        """One: the last."""
+        return 1
+
+    def plan(self, context: Context, documents: Sequence[Document]) -> Plan:
         """See :meth:`Method.plan`. Layer and strength hold for all of the task."""
+        if self.bench.config.vectors is not None:
+            return vector_files.plan(self.bench, context, documents, self.cues(context))
         choice = self._choose(context)
-        layer, strength = choice.selection.layer, choice.selection.strength
-        if choice.vector is not None:
-            common = Injection(layer, choice.vector, strength)
-            return Plan([common] * len(documents), choice.record)
-        own = {context.key(document): document for document in documents}
-        shape, seed = self._shape(context), self.bench.config.seed
-        episodes = [episode_about(context, d, shape, 0, seed) for d in own.values()]
-        vectors = extract(self.bench, context, episodes, [layer])[:, 0]
-        injections = {
-            key: Injection(layer, vector, strength)
-            for key, vector in zip(own, vectors, strict=True)
-        }
-        return Plan([injections[context.key(d)] for d in documents], choice.record)
+        selection, own = choice.selection, {context.key(d): d for d in documents}
+        if choice.vectors is None:
+            shape, seed = self._shape(context), self.bench.config.seed
+            episodes = [episode_about(context, d, shape, 0, seed) for d in own.values()]
+            vectors = self._vectors(context, episodes, [selection.layer])[:, 0]
+        else:
+            vectors = choice.vectors.unsqueeze(0)
+        record = {"shots": context.shots, **selection.record}
+        if self.bench.config.save_vectors is not None:
+            keys = list(own) if choice.vectors is None else None
+            vector_files.save(self.bench, context, selection, vectors, keys, record)
+        injections = [
+            tuple(Injection(selection.layer, vector, selection.strength) for vector in item)
+            for item in vectors
+        ]
+        if choice.vectors is not None:
+            return Plan(injections * len(documents), record)
+        by_key = dict(zip(own, injections, strict=True))
+        return Plan([by_key[context.key(d)] for d in documents], record)
 
-    def _shape(self, context: TaskContext) -> EpisodeShape:
+    def _vectors(
+        self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
+    ) -> Tensor:
+        """The vectors for the episodes' tested prompts: [episodes, layers, cues, width]."""
+        return extract(self.bench, context, episodes, layers)
+
+    def _reusable(
+        self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
+    ) -> Reusable:
+        """What reusable vectors are the mean of."""
+        return Reusable.of(context, episodes, self._vectors(context, episodes, layers))
+
+    def _shape(self, context: Context) -> EpisodeShape:
         config = self.bench.config
         return EpisodeShape(config.demos, context.shots, config.queries)
 
-    def _choose(self, context: TaskContext) -> _Choice:
+    def _choose(self, context: Context) -> _Choice:
         config, shape = self.bench.config, self._shape(context)
-        reusable: _Reusable | None = None
+        layers = candidate_layers(self.bench)
+        reusable: Reusable | None = None
         if config.average:
             episodes = reusable_episodes(context, shape, config.average, config.seed)
-            reusable = _Reusable.read(self.bench, context, episodes)
-        selection = (
-            self._develop(context, shape, reusable) if needs_development(config) else given(config)
-        )
-        return _Choice(
-            selection=selection,
-            vector=None if reusable is None else reusable.mean()[selection.layer],
-            record={"shots": context.shots, **selection.record},
-        )
+            reusable = self._reusable(context, episodes, layers)
+        if needs_development(config):
+            selection = self._develop(context, shape, layers, reusable)
+        else:
+            selection = given(config)
+        if reusable is None:
+            return _Choice(selection, None)
+        return _Choice(selection, reusable.mean()[layers.index(selection.layer)])
 
     def _develop(
-        self, context: TaskContext, shape: EpisodeShape, reusable: _Reusable | None
+        self,
+        context: Context,
+        shape: EpisodeShape,
+        layers: Sequence[int],
+        reusable: Reusable | None,
     ) -> Selection:
         config = self.bench.config
         episodes = development_episodes(context, shape, config.dev, config.seed)
         if reusable is None:
-            layers = range(len(self.bench.anatomy.layers))
-            return select(
-                self.bench, context, episodes, extract(self.bench, context, episodes, layers)
-            )
+            vectors = self._vectors(context, episodes, layers)
+            return select(self.bench, context, episodes, layers, vectors)
         unseen = [e for e in episodes if reusable.unseen(context, e.query).any()]
         if not unseen:
             raise UsageError(
@@ -97,76 +135,56 @@ class TaskVector(Method):
                 "on. Raise average, lower demos, or pass layer=N."
             )
         vectors = torch.stack([reusable.mean(reusable.unseen(context, e.query)) for e in unseen])
-        return select(self.bench, context, unseen, vectors)
+        return select(self.bench, context, unseen, layers, vectors)
 
 
-@dataclass(frozen=True)
-class _Reusable:
-    """The episodes behind a reusable vector: states [episodes, layers, width] and their members."""
+class MultipleTaskVectors(TaskVector):
+    """`tv_m`: N+1 vectors from N+1 episodes, for all N+1 cues of an N-shot prompt (TaskV-M).
 
-    states: Tensor
-    members: list[set[str]]
-
-    @classmethod
-    def read(cls, bench: Bench, context: TaskContext, episodes: Sequence[Episode]) -> _Reusable:
-        layers = range(len(bench.anatomy.layers))
-        members = [{context.identity(d) for d in (*e.demonstrations, *e.dummies)} for e in episodes]
-        return cls(extract(bench, context, episodes, layers), members)
-
-    def unseen(self, context: TaskContext, query: Document) -> Tensor:
-        """[episodes], True where the episode does not hold the query."""
-        own = context.identity(query)
-        return torch.tensor([own not in members for members in self.members])
-
-    def mean(self, chosen: Tensor | None = None) -> Tensor:
-        """Mean state [layers, width] over the chosen episodes (by default all), in float32.
-
-        A development query is answered with the mean over the episodes that do not hold it.
-        """
-        return (self.states if chosen is None else self.states[chosen]).float().mean(dim=0)
-
-
-def extract(
-    bench: Bench, context: TaskContext, episodes: Sequence[Episode], layers: Sequence[int]
-) -> Tensor:
-    """The task vector of each episode after each of `layers`: [episodes, layers, width].
-
-    The mean of the states at the last cue over the episode's dummy queries, whose common beginning,
-    the demonstrations, runs once.
+    The query's own episode gives the vector of the last cue, as in `tv`. Those of the
+    demonstrations come from N development episodes that do not hold the query, which ones being a
+    function of the query; their states serve all queries. With `average` the one reusable vector
+    stands at every cue.
     """
-    prompts = [
-        [
-            bench.extraction(context.prompt(episode.demonstrations, dummy))
-            for dummy in episode.dummies
-        ]
-        for episode in episodes
-    ]
-    rows = [[prompt.ids[: prompt.cue + 1] for prompt in own] for own in prompts]
-    with tqdm(
-        total=len(rows),
-        desc=f"{context.name}: extracting task vectors",
-        disable=None if bench.progress else True,
-        leave=False,
-    ) as bar:
-        if len(rows[0]) == 1:
-            states = last_states(bench.anatomy, [own[0] for own in rows], layers, bar.update)
-        else:
-            # Shorter than its rows by at least the cue, which the branches keep.
-            stems = [common_beginning([row[:-1] for row in own]) for own in rows]
-            branches = [
-                [row[len(stem) :] for row in own] for stem, own in zip(stems, rows, strict=True)
-            ]
-            states = branched_states(bench.anatomy, stems, branches, layers, bar.update)
-            states = states.float().mean(dim=1)
-    _refuse_nan(context, states, layers)
-    return states
 
+    def cues(self, context: Context) -> int:
+        """All: one per demonstration, and the query's."""
+        return context.shots + 1
 
-def _refuse_nan(context: TaskContext, states: Tensor, layers: Sequence[int]) -> None:
-    broken = ~torch.isfinite(states).all(dim=2)
-    if broken.any():
-        episode, column = broken.nonzero()[0].tolist()
-        raise UsageError(
-            f"the state after layer {layers[column]} holds NaN or infinity (episode {episode} of "
-            f"{context.name!r}); the model overflows in its dtype. Try dtype=float32 or bfloat16."
+    def _vectors(
+        self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
+    ) -> Tensor:
+        own = extract(self.bench, context, episodes, layers)
+        if not context.shots:
+            return own
+        config, shape = self.bench.config, self._shape(context)
+        others, chosen = companions(
+            context, episodes, shape, context.shots, config.dev, config.seed
         )
+        # Those of the sweep, which read them after all layers, are remembered.
+        candidates = candidate_layers(self.bench)
+        states = extract(self.bench, context, others, candidates)
+        states = states[:, [candidates.index(layer) for layer in layers], 0]
+        return torch.cat([states[torch.tensor(chosen)].transpose(1, 2), own], dim=2)
+
+    def _reusable(
+        self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
+    ) -> Reusable:
+        states = extract(self.bench, context, episodes, layers)
+        return Reusable.of(context, episodes, states.expand(-1, -1, self.cues(context), -1))
+
+
+class SinglePromptTaskVectors(TaskVector):
+    """`tv_ms`: N+1 vectors from the last N+1 cues of one extraction prompt (TaskV-MS).
+
+    They go, in their order, to the N+1 cues of the N-shot prompt.
+    """
+
+    def cues(self, context: Context) -> int:
+        """All: one per demonstration, and the query's."""
+        return context.shots + 1
+
+    def _vectors(
+        self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
+    ) -> Tensor:
+        return extract(self.bench, context, episodes, layers, self.cues(context))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from harness_ext.errors import UsageError
+from harness_ext.errors import UsageError, overflow_error
 
 _PROBE_LENGTH = 4
 
@@ -63,6 +63,7 @@ def dissect(model: PreTrainedModel) -> Anatomy:
     Raises :class:`UsageError` naming what was not found, for encoder-decoder models, models without
     attention, and models in which an edited state does not show in the logits.
     """
+    model = _without_adapters(model)
     kind = type(model).__name__
     config = model.config.get_text_config()
     if getattr(model.config, "is_encoder_decoder", False):
@@ -84,8 +85,22 @@ def dissect(model: PreTrainedModel) -> Anatomy:
         cache_argument=_cache_argument(model),
         bare_head=_has_bare_head(model),
     )
+    _refuse_overflow(anatomy)
     _prove_injection(anatomy)
     return anatomy
+
+
+def _without_adapters(model: Any) -> PreTrainedModel:
+    """The model itself where PEFT wraps it: adapters act inside it, on its own modules."""
+    if not hasattr(model, "get_base_model"):
+        return model
+    if model.active_peft_config.is_prompt_learning:
+        raise UsageError(
+            f"the adapter ({model.active_peft_config.peft_type}) puts virtual tokens before the "
+            "prompt, which moves every cue; taskvec-hf cannot steer it. Use stock hf for it."
+        )
+    base: PreTrainedModel = model.get_base_model()
+    return base
 
 
 def _cache_argument(model: PreTrainedModel) -> str:
@@ -155,6 +170,23 @@ def _decoder_layers(
             f"{hidden_size}; lists of that length: {names}."
         )
     return proven[0]
+
+
+def _refuse_overflow(anatomy: Anatomy) -> None:
+    """States that are not finite for the first tokens at hand would be so for any."""
+    sound: list[bool] = []
+
+    def note(_: nn.Module, __: Any, output: Any) -> None:
+        sound.append(bool(torch.isfinite(hidden_of(output)).all()))
+
+    handles = [layer.register_forward_hook(note) for layer in anatomy.layers]
+    try:
+        _logits(anatomy, _probe_ids(anatomy.model))
+    finally:
+        _remove(handles)
+    if not all(sound):
+        dtype = str(anatomy.model.dtype).removeprefix("torch.")
+        raise overflow_error(sound.index(False), f"{type(anatomy.model).__name__} in {dtype}")
 
 
 def _prove_injection(anatomy: Anatomy) -> None:

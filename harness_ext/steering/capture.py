@@ -32,17 +32,32 @@ def last_states(
 ) -> Tensor:
     """States of each row's last token after each of `layers`: [rows, layers, width].
 
+    As :func:`states_at` finds them.
+    """
+    last = [(len(row) - 1,) for row in rows]
+    return states_at(anatomy, rows, last, layers, done, budget)[:, :, 0]
+
+
+def states_at(
+    anatomy: Anatomy,
+    rows: Sequence[Sequence[int]],
+    positions: Sequence[Sequence[int]],
+    layers: Sequence[int],
+    done: Callable[[int], object] = lambda _: None,
+    budget: int = TOKEN_BUDGET,
+) -> Tensor:
+    """States at `positions[i]` of row i (equally many in each): [rows, layers, positions, width].
+
     A forward ends after the last layer asked for; logits are never computed, and of every layer
-    only the last tokens' states are kept. `done` is told how many rows each forward finished.
+    only the states asked for are kept. `done` is told how many rows each forward finished.
     """
     if not rows:
-        return torch.empty(0, len(layers), anatomy.hidden_size)
+        return torch.empty(0, len(layers), 1, anatomy.hidden_size)
     states: dict[int, Tensor] = {}
     for batch in by_length([len(row) for row in rows], budget):
-        chosen = [rows[i] for i in batch]
-        last = torch.tensor([len(row) - 1 for row in chosen])
-        ids = pad_right(chosen, anatomy.device)
-        with reading(anatomy, layers, last) as read:
+        wanted = torch.tensor([positions[i] for i in batch])
+        ids = pad_right([rows[i] for i in batch], anatomy.device)
+        with reading(anatomy, layers, wanted) as read:
             anatomy.model(input_ids=ids, use_cache=False)
         states.update(zip(batch, _stack(read, layers), strict=True))
         done(len(batch))
@@ -111,10 +126,10 @@ def _branched(
         cache.batch_repeat_interleave(per_stem)
         rows = [row for i in batch for row in branches[i]]
         ids = pad_right(rows, anatomy.device)
-        last = torch.tensor([len(row) - 1 for row in rows])
+        last = torch.tensor([[len(row) - 1] for row in rows])
         with reading(anatomy, layers, last) as read:
             anatomy.model(input_ids=ids, use_cache=True, **{anatomy.cache_argument: cache})
-        found = _stack(read, layers)
+        found = _stack(read, layers)[:, :, 0]
         states.update(zip(batch, found.unflatten(0, (len(batch), per_stem)), strict=True))
         done(len(batch))
     return torch.stack([states[i] for i in range(len(stems))])
@@ -124,10 +139,11 @@ def _branched(
 def reading(
     anatomy: Anatomy, layers: Sequence[int], positions: Tensor
 ) -> Iterator[dict[int, Tensor]]:
-    """While open, note the state after each of `layers` at one column per row of the next forward.
+    """While open, note states after each of `layers` at some columns per row of the next forward.
 
-    positions: [rows]. Yields a dictionary that fills with layer → states [rows, width]; the forward
-    ends, by an exception that this context absorbs, once the last of `layers` has run.
+    positions: [rows, columns]. Yields a dictionary that fills with layer → states [rows, columns,
+    width]; the forward ends, by an exception that this context absorbs, once the last of `layers`
+    has run.
     """
     read: dict[int, Tensor] = {}
     final = max(layers)
@@ -135,7 +151,7 @@ def reading(
     def note(layer: int) -> Any:
         def hook(_: nn.Module, __: Any, output: Any) -> None:
             hidden = hidden_of(output)
-            rows = torch.arange(len(positions), device=hidden.device)
+            rows = torch.arange(len(positions), device=hidden.device).unsqueeze(1)
             read[layer] = hidden[rows, positions.to(hidden.device)].clone()
             if layer == final:
                 raise _Done

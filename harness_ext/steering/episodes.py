@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness_ext.errors import UsageError
-from harness_ext.steering.task_context import Document, TaskContext
+from harness_ext.steering.context import Context, Document
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class EpisodeShape:
 
 
 def episode_about(
-    context: TaskContext, query: Document, shape: EpisodeShape, draw: str | int, seed: int
+    context: Context, query: Document, shape: EpisodeShape, draw: str | int, seed: int
 ) -> Episode:
     """The episode that serves `query`: neither it nor its mirror occurs in the prompt.
 
@@ -68,9 +68,7 @@ def episode_about(
     )
 
 
-def development_episodes(
-    context: TaskContext, shape: EpisodeShape, n: int, seed: int
-) -> list[Episode]:
+def development_episodes(context: Context, shape: EpisodeShape, n: int, seed: int) -> list[Episode]:
     """`n` episodes about few-shot documents, each with draws of its own.
 
     Every document serves once before one serves again.
@@ -82,9 +80,7 @@ def development_episodes(
     ]
 
 
-def reusable_episodes(
-    context: TaskContext, shape: EpisodeShape, n: int, seed: int
-) -> list[Episode]:
+def reusable_episodes(context: Context, shape: EpisodeShape, n: int, seed: int) -> list[Episode]:
     """`n` episodes that serve no query in particular: the first dummy is a few-shot document."""
     queries = _cycle(context, n, f"average {seed}")
     found = [
@@ -94,7 +90,44 @@ def reusable_episodes(
     return [replace(e, dummies=(e.query, *e.dummies[:-1])) for e in found]
 
 
-def _cycle(context: TaskContext, n: int, draw: str) -> Sequence[Document]:
+def members(context: Context, episode: Episode) -> set[str]:
+    """What the episode's extraction prompts hold: its demonstrations and dummy queries."""
+    return {context.identity(d) for d in (*episode.demonstrations, *episode.dummies)}
+
+
+def companions(
+    context: Context,
+    episodes: Sequence[Episode],
+    shape: EpisodeShape,
+    n: int,
+    dev: int,
+    seed: int,
+) -> tuple[list[Episode], list[list[int]]]:
+    """For each of `episodes`, `n` others that do not hold its query, out of `dev` development ones.
+
+    Returns the others and, per episode, the numbers of its own n among them: a function of the
+    episode's query, of `dev` and of `seed`. Where too few of the development episodes leave the
+    query out (in a small few-shot split they are few), further episodes about it are drawn.
+    """
+    pool = development_episodes(context, shape, dev, seed)
+    held = [members(context, other) for other in pool]
+    chosen: list[list[int]] = []
+    for episode in episodes:
+        query = context.identity(episode.query)
+        key = f"{context.name} companions {seed} {context.key(episode.query)}"
+        first = random.Random(key).randrange(dev)
+        around = [(first + i) % dev for i in range(dev)]
+        fit = [k for k in around if query not in held[k] and pool[k] != episode][:n]
+        for i in range(n - len(fit)):
+            fit.append(len(pool))
+            pool.append(episode_about(context, episode.query, shape, f"companion {seed} {i}", seed))
+        chosen.append(fit)
+    used = sorted({k for own in chosen for k in own})
+    number = {k: i for i, k in enumerate(used)}
+    return [pool[k] for k in used], [[number[k] for k in own] for own in chosen]
+
+
+def _cycle(context: Context, n: int, draw: str) -> Sequence[Document]:
     pool = context.pool()
     random.Random(f"{context.name} {draw}").shuffle(pool)
     return [pool[i % len(pool)] for i in range(n)]

@@ -16,7 +16,7 @@ from harness_ext.steering.anatomy import Anatomy, hidden_of, with_hidden
 
 @dataclass(frozen=True, eq=False)
 class Injection:
-    """One vector [width] for the state after `layer`.
+    """One vector [width] for the state after `layer` (or one for each of several states).
 
     `strength` None replaces the state by the vector (Hendel et al. 2023; Dong et al. 2026); a
     number adds strength · vector to it (vector arithmetic).
@@ -53,7 +53,7 @@ def inject(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Iterator[None]
     agree. A batch that is a multiple of `rows` is taken as each row repeated in place (beams).
     The hooks are gone when the context closes, also after an exception.
     """
-    start = _Start()
+    start = Start()
     by_layer: Mapping[int, list[Edit]] = defaultdict(list)
     for edit in edits:
         by_layer[edit.injection.layer].append(edit)
@@ -66,7 +66,7 @@ def inject(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Iterator[None]
         yield
 
 
-class _Start:
+class Start:
     """First position that the running forward covers: the number of cached ones."""
 
     position = 0
@@ -75,14 +75,18 @@ class _Start:
         caches = [value for value in (*args, *kwargs.values()) if isinstance(value, Cache)]
         self.position = int(caches[0].get_seq_length()) if caches else 0
 
+    def reached(self, edits: Sequence[Edit], tokens: int) -> list[Edit]:
+        """The edits at positions among the `tokens` that the running forward covers."""
+        return [edit for edit in edits if 0 <= edit.position - self.position < tokens]
 
-def _write(edits: tuple[Edit, ...], rows: int, start: _Start) -> Any:
+
+def _write(edits: tuple[Edit, ...], rows: int, start: Start) -> Any:
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
         hidden = hidden_of(output)
         copies, rest = divmod(hidden.shape[0], rows)
         if rest:
             raise RuntimeError(f"planned for {rows} rows, but the model runs {hidden.shape[0]}")
-        here = [e for e in edits if 0 <= e.position - start.position < hidden.shape[1]]
+        here = start.reached(edits, hidden.shape[1])
         if not here:
             return output
         hidden = hidden.clone()

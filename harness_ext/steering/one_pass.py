@@ -1,9 +1,14 @@
 """All layers of a sweep in one pass.
 
-Under causal attention an injection at the last cue leaves everything before it untouched. So the
-tokens before the cue run once; then the cue (with what follows it) goes through the layers in one
-pass in which, after layer l, a copy of its row with the vector of layer l in it joins the batch.
-Token-layers: half of a forward per layer over the cue alone, instead of one over every token.
+Under causal attention an injection leaves everything before it untouched, and one after layer l
+also leaves all states up to layer l. So the tokens before a prompt's first injected cue run once;
+then the tail, that cue and what follows it, goes through the layers in one pass in which, after
+layer l, a copy of its row with the vectors of layer l in it joins the batch.
+
+Token-layers for L layers and prompts of n tokens, t of them in the tail: (n - t)·L before it, and
+t·L(L + 1)/2 in it, or t·L(L - 1)/2 where nothing of the plain row is needed; a forward per layer
+takes n·L². Injected at the last cue alone, t is 1, zero-shot and N-shot; injected at all cues of a
+prompt, t is nearly n, and the pass saves half.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from torch import Tensor, nn
 from transformers import Cache
 
 from harness_ext.steering.anatomy import Anatomy, hidden_of, with_hidden
-from harness_ext.steering.batches import of_equal_shape
+from harness_ext.steering.batches import TOKEN_BUDGET, of_equal_shape, pad_right
 from harness_ext.steering.inject import Injection
 from harness_ext.steering.prefix import run_prefix
 from harness_ext.steering.scoring import (
@@ -42,8 +47,9 @@ def one_pass(
     vectors: Tensor,
     strengths: Sequence[float | None] = (None,),
 ) -> SweepScores:
-    """Score the injection of `vectors` [prompts, layers, width] at every layer, in one pass.
+    """Score the injection of `vectors` at every layer, in one pass.
 
+    vectors: [prompts, layers, cues, width], of which a prompt of fewer cues takes the last.
     strengths: None replaces the state, a number adds that multiple. Memory: at most ROW_BUDGET for
     the rows at the end, and as much for one layer's expanded keys and values at a time.
     """
@@ -52,10 +58,12 @@ def one_pass(
     log_prob = torch.empty(candidates, len(prompts))
     for batch in batches(anatomy, prompts, candidates + 1):
         chosen = [prompts[i] for i in batch]
+        cues = torch.tensor([p.cues for p in chosen])
         growth = _Growth(
-            vectors=vectors[batch],
+            vectors=vectors[batch, :, -cues.shape[1] :],
+            columns=cues - cues[:, :1],
             strengths=tuple(strengths),
-            keeps_plain=keeps_plain(chosen[0], strengths),
+            keeps_plain=any(keeps_plain(prompt, strengths) for prompt in chosen),
             heads=anatomy.model.config.get_text_config().num_attention_heads,
         )
         found = _run(anatomy, chosen, growth)
@@ -67,26 +75,30 @@ def one_pass(
 def keeps_plain(prompt: SweepPrompt, strengths: Sequence[float | None]) -> bool:
     """Whether the plain rows have to travel along for the injected ones to be made from.
 
-    A replaced state owes nothing to the plain one, and where nothing follows it in the row, no
-    other state of the plain row is needed.
+    A replaced state owes nothing to the plain one, and where a tail holds nothing else, no other
+    state of the plain row is needed.
     """
-    return prompt.tail > 1 or any(strength is not None for strength in strengths)
+    return prompt.tail > len(prompt.cues) or any(strength is not None for strength in strengths)
 
 
 def batches(
-    anatomy: Anatomy, prompts: Sequence[SweepPrompt], rows_each: int
+    anatomy: Anatomy, prompts: Sequence[SweepPrompt], rows_each: int, padded: bool = True
 ) -> Iterator[list[int]]:
-    """Batches of prompts that need no padding, within the budgets of tokens and of rows.
+    """Batches of prompts alike before their first cue, within the budgets of tokens and of rows.
 
-    rows_each: rows that come of one prompt.
+    rows_each: rows that come of one prompt. padded: whether tails of different lengths may share a
+    batch, filled up on the right; they do where the states before the output embedding are at hand,
+    from which each row's own last ones can be taken.
     """
     width = anatomy.hidden_size if anatomy.bare_head else anatomy.vocabulary_size
-    shapes = [(len(p.ids), p.cue, len(p.targets)) for p in prompts]
+    apart = not (padded and anatomy.bare_head)
+    shapes = [(p.cues[0], len(p.cues), len(p.targets), apart and len(p.ids)) for p in prompts]
     for batch in of_equal_shape([len(p.ids) for p in prompts], shapes):
         longest = prompts[batch[0]]
         # A row's numbers at the end of the model, or one layer's keys and values of it.
         numbers = max(width * len(longest.targets), 2 * anatomy.hidden_size * len(longest.ids))
-        most = max(1, ROW_BUDGET // (4 * numbers * rows_each))
+        tokens = (longest.tail if rows_each > 1 else len(longest.ids)) * rows_each
+        most = max(1, min(ROW_BUDGET // (4 * numbers * rows_each), TOKEN_BUDGET // tokens))
         for first in range(0, len(batch), most):
             yield batch[first : first + most]
 
@@ -97,17 +109,19 @@ class _Growth:
     The model is given every row from the start, so that whatever it makes for a batch fits; a layer
     sees only the blocks that differ by then: the plain rows where `keeps_plain` (and before the
     first injection), then one block per layer and strength, each in the order of the prompts.
-    vectors: [prompts, layers, width].
+    vectors: [prompts, layers, cues, width]; columns: [prompts, cues], where in the tails they go.
     """
 
     def __init__(
         self,
         vectors: Tensor,
+        columns: Tensor,
         strengths: tuple[float | None, ...],
         keeps_plain: bool,
         heads: int,
     ) -> None:
         self.vectors = vectors
+        self.places = (torch.arange(len(vectors)).unsqueeze(1), columns)
         self.strengths = strengths
         self.plain = int(keeps_plain)
         self.rows = len(vectors)
@@ -140,7 +154,7 @@ class _Growth:
         for strength in self.strengths:
             block = hidden[: self.rows].clone()
             injection = Injection(layer, self.vectors[:, layer], strength)
-            block[:, 0] = injection.apply(block[:, 0])
+            block[self.places] = injection.apply(block[self.places])
             grown.append(block)
         if layer == self.last:
             grown.append(hidden[:1].expand(self.whole - self.used, -1, -1))
@@ -162,9 +176,11 @@ def _run(
     anatomy: Anatomy, prompts: Sequence[SweepPrompt], growth: _Growth
 ) -> tuple[Tensor, Tensor]:
     """Scores [candidates · prompts], candidate by candidate."""
-    cache = run_prefix(anatomy, [p.ids[: p.cue] for p in prompts])
-    tails = torch.tensor([p.ids[p.cue :] for p in prompts], device=anatomy.device)
+    start, kept = prompts[0].cues[0], len(prompts[0].targets)
+    cache = run_prefix(anatomy, [p.ids[:start] for p in prompts])
+    tails = pad_right([p.ids[start:] for p in prompts], anatomy.device)
     ids = tails[torch.arange(growth.whole, device=anatomy.device) % growth.rows]
+    short = torch.tensor([tails.shape[1] - prompt.tail for prompt in prompts])
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         states = stack.enter_context(before_head(anatomy)) if anatomy.bare_head else None
@@ -172,14 +188,17 @@ def _run(
         output = anatomy.model(
             input_ids=ids,
             use_cache=True,
-            logits_to_keep=len(prompts[0].targets),
+            logits_to_keep=0 if short.any() else kept,  # 0 keeps all
             **{anatomy.cache_argument: cache},
         )
+    blocks = growth.used // growth.rows - growth.plain
     injected = slice(growth.plain * growth.rows, growth.used)
-    targets = [p.targets for p in prompts] * (growth.used // growth.rows - growth.plain)
+    targets = [p.targets for p in prompts] * blocks
     if states is None:
         return score_logits(output.logits[injected], targets)
-    return score_states(anatomy, states[0][injected], targets)
+    found = states[0][injected]
+    last = found.shape[1] - kept - short.repeat(blocks).unsqueeze(1) + torch.arange(kept)
+    return score_states(anatomy, found[torch.arange(len(found)).unsqueeze(1), last], targets)
 
 
 def _prime(least: int) -> int:

@@ -1,4 +1,4 @@
-"""Prompts as the token ids the model is fed, and where their cue stands in them.
+"""Prompts as the token ids the model is fed, and where their cues stand in them.
 
 A cue is found by character offsets in those very ids: no token is looked up by its text, so an
 arrow that splits into several tokens, or one that merges with its neighbour, is found all the same.
@@ -6,6 +6,7 @@ arrow that splits into several tokens, or one that merges with its neighbour, is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,28 +17,37 @@ from harness_ext.errors import UsageError
 
 @dataclass(frozen=True)
 class EncodedPrompt:
-    """A prompt's text, its token ids, and the index among them of its last cue.
+    """A prompt's text, its token ids, and the indices among them of its cues, the query's last.
 
-    The cue's index is that of the token holding the cue's last character.
+    A cue's index is that of the token holding the cue's last character.
     """
 
     text: str
     ids: tuple[int, ...]
-    cue: int
+    cues: tuple[int, ...]
+
+    @property
+    def cue(self) -> int:
+        """Index of the last cue, the one the answer follows."""
+        return self.cues[-1]
 
     def cut(self, kept: int) -> EncodedPrompt:
-        """The prompt with only its last `kept` tokens, as truncation from the left leaves it."""
+        """The prompt with only its last `kept` tokens, as truncation from the left leaves it.
+
+        Cues of demonstrations may be cut off; raises :class:`UsageError` where the last one is.
+        """
         dropped = max(0, len(self.ids) - kept)
         if self.cue < dropped:
             raise UsageError(
                 f"the cue of the prompt {_end(self.text)} is cut off: the prompt has "
                 f"{len(self.ids)} tokens and {kept} fit. Raise max_length or shorten the prompt."
             )
-        return EncodedPrompt(self.text, self.ids[dropped:], self.cue - dropped)
+        cues = tuple(cue - dropped for cue in self.cues if cue >= dropped)
+        return EncodedPrompt(self.text, self.ids[dropped:], cues)
 
     def fed(self, kept: int) -> EncodedPrompt:
         """Prompt and answer as a log-likelihood is computed: without the last token, cut to fit."""
-        return EncodedPrompt(self.text, self.ids[:-1], self.cue).cut(kept)
+        return EncodedPrompt(self.text, self.ids[:-1], self.cues).cut(kept)
 
 
 @dataclass(frozen=True)
@@ -62,33 +72,29 @@ class PromptEncoder:
     encode: Callable[[str], list[int]]
     cue: str
 
-    def prompt(self, text: str) -> EncodedPrompt:
-        """The context `text`, which has to end with the cue; raises as :func:`cue_end` does."""
-        return self._at(text, text, cue_end(text, self.cue))
+    def prompt(self, text: str, cues: int = 1) -> EncodedPrompt:
+        """The context `text`, which has to end with the cue, and where its last `cues` cues stand.
 
-    def with_answer(self, context: str, continuation: str) -> EncodedPrompt:
-        """Context and continuation as lm-eval scores them, the cue being the context's last.
+        Raises :class:`UsageError` as :func:`cue_ends` does, and where the tokenizer joins a cue's
+        last character and the start of an answer in one token.
+        """
+        return self._at(text, text, cue_ends(text, self.cue, cues))
+
+    def with_answer(self, context: str, continuation: str, cues: int = 1) -> EncodedPrompt:
+        """Context and continuation as lm-eval scores them, the cues being the context's.
 
         lm-eval encodes both together, but feeds the context's own ids and what the whole has beyond
         so many; where the tokenizer joins the cue and the delimiter, these differ from the whole's.
 
-        Raises :class:`UsageError` as :func:`cue_end` does, and where the tokenizer joins the cue's
-        last character and the start of the continuation in one token.
+        Raises as :meth:`prompt` does.
         """
         text = context + continuation
-        whole = self._at(text, context, cue_end(context, self.cue))
-        answer = len(text) - len(continuation.lstrip())
-        if self._offsets(text, whole.ids)[whole.cue][1] > answer:
-            raise UsageError(
-                f"the tokenizer joins the cue {self.cue!r} and the start of the answer "
-                f"{continuation!r} in one token, so there is no state of the cue alone. Choose "
-                "another cue or target delimiter."
-            )
+        whole = self._at(text, context, cue_ends(context, self.cue, cues))
         fed = tuple(self.encode(context.rstrip()))
         if whole.ids[: len(fed)] == fed:
             return whole
-        prompt = self.prompt(context.rstrip())
-        return EncodedPrompt(text, (*fed, *whole.ids[len(fed) :]), prompt.cue)
+        prompt = self.prompt(context.rstrip(), cues)
+        return EncodedPrompt(text, (*fed, *whole.ids[len(fed) :]), prompt.cues)
 
     def opening(self, prompt: EncodedPrompt, delimiter: str, answers: Sequence[str]) -> Opening:
         """How `answers` begin as they continue the prompt.
@@ -115,15 +121,27 @@ class PromptEncoder:
         alone: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
         return alone
 
-    def _at(self, text: str, context: str, end: int) -> EncodedPrompt:
+    def _at(self, text: str, context: str, ends: Sequence[int]) -> EncodedPrompt:
         ids = tuple(self.encode(text))
-        holding = [i for i, (a, b) in enumerate(self._offsets(text, ids)) if a < end <= b]
-        if not holding:
-            raise UsageError(
-                f"no token holds the end of the cue {self.cue!r} in the prompt {_end(context)}. "
-                "Choose a cue that ends in a character the tokenizer keeps, not in white space."
-            )
-        return EncodedPrompt(text, ids, holding[-1])
+        spans = self._offsets(text, ids)
+        cues = []
+        for end in ends:
+            holding = [i for i, (a, b) in enumerate(spans) if a < end <= b]
+            if not holding:
+                raise UsageError(
+                    f"no token holds the end of the cue {self.cue!r} in the prompt "
+                    f"{_end(context)}. Choose a cue that ends in a character the tokenizer keeps, "
+                    "not in white space."
+                )
+            cues.append(holding[-1])
+            answer = text[end:].lstrip()
+            if spans[cues[-1]][1] > len(text) - len(answer):
+                raise UsageError(
+                    f"the tokenizer joins the cue {self.cue!r} and the start of the answer "
+                    f"{answer[:30]!r} in one token, so there is no state of the cue alone. Choose "
+                    "another cue or target delimiter."
+                )
+        return EncodedPrompt(text, ids, tuple(cues))
 
     def _offsets(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
         """Character spans of `ids`, from the encoding of `text` that gives exactly these."""
@@ -161,6 +179,27 @@ def cue_end(context: str, cue: str) -> int:
             "prompt, or run without the chat template that puts this there."
         )
     return end
+
+
+def cue_ends(context: str, cue: str, cues: int) -> tuple[int, ...]:
+    """Indices right after the last `cues` cues: the query's, and before it one per demonstration.
+
+    Raises :class:`UsageError` as :func:`cue_end` does. Where demonstrations' cues are asked for, it
+    raises too if the context holds the cue's text more or less often: one of them would then stand
+    inside a word (or in a description), and which one cannot be told.
+    """
+    last = cue_end(context, cue)
+    if cues == 1:
+        return (last,)
+    found = [match.end() for match in re.finditer(re.escape(cue), context)]
+    if len(found) != cues or found[-1] != last:
+        raise UsageError(
+            f"the cue {cue!r} occurs {len(found)} times in a prompt of {cues - 1} demonstrations "
+            f"and a query, which should hold it {cues} times, so its cues cannot be told from "
+            f"other text: {_end(context, 200)}. Choose a cue that occurs in no word of the task, "
+            "or method=tv, which steers at the last cue alone."
+        )
+    return tuple(found)
 
 
 def _end(text: str, width: int = 60) -> str:

@@ -27,20 +27,20 @@ use; larger ones go back to the system, and every page of them is paid for again
 
 @dataclass(frozen=True)
 class SweepPrompt:
-    """A development prompt: token ids, the index of its last cue, and what is scored.
+    """A development prompt: token ids, the indices of the cues injected at, and what is scored.
 
     A prompt ending in its cue has one target, the tokens that begin an accepted answer; one that
     goes on with an answer (or the blank before it) has one target per token of what follows.
     """
 
     ids: tuple[int, ...]
-    cue: int
+    cues: tuple[int, ...]
     targets: Targets
 
     @property
     def tail(self) -> int:
-        """Tokens from the cue on."""
-        return len(self.ids) - self.cue
+        """Tokens from the first of the cues on: those that an injection changes."""
+        return len(self.ids) - self.cues[0]
 
 
 @dataclass(frozen=True)

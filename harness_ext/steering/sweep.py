@@ -35,13 +35,16 @@ def sweep_layers(
 ) -> SweepScores:
     """Score the injection of `vectors` at every layer, all layers in one pass where that is exact.
 
-    vectors: [prompts, layers, width], the vector of each prompt for each layer, injected at its
-    last cue. strengths: None replaces the state, a number adds that multiple.
+    vectors: [prompts, layers, cues, width], each prompt's vectors for each layer; a prompt that has
+    fewer cues takes the last. strengths: None replaces the state, a number adds that multiple.
     """
-    probe = list(dict.fromkeys((0, len(prompts) - 1)))
+    # The longest and the shortest of one batch: what is tried includes rows that are filled up.
+    batch = next(batches(anatomy, prompts, rows_each=1))
+    probe = list(dict.fromkeys((batch[0], batch[-1])))
     check = partial(_disagreement, anatomy, [prompts[i] for i in probe], vectors[probe], strengths)
     instead = "layer sweeps run a forward per layer; the one-pass sweep is not exact here"
-    found = flaw(_flaws, anatomy.model, keeps_plain(prompts[0], strengths), check, instead)
+    kind = (keeps_plain(prompts[0], strengths), len(prompts[0].cues) > 1)
+    found = flaw(_flaws, anatomy.model, kind, check, instead)
     sweep = one_pass if found is None else layer_loop
     return sweep(anatomy, prompts, vectors, strengths)
 
@@ -56,7 +59,7 @@ def _disagreement(
     last = len(anatomy.layers) - 1
     layers = sorted({0, last // 2, last})
     fast = one_pass(anatomy, prompts, vectors, strengths)
-    slow = layer_loop(anatomy, prompts, vectors, strengths, layers)
+    slow = layer_loop(anatomy, prompts, vectors[:, layers], strengths, layers)
     tolerance = TOLERANCE if anatomy.model.dtype == torch.float32 else 0.15
     gap = (fast.log_prob[:, layers] - slow.log_prob).abs()
     gap = gap / slow.log_prob.abs().clamp(min=1.0)
@@ -72,11 +75,14 @@ def layer_loop(
     strengths: Sequence[float | None] = (None,),
     layers: Sequence[int] | None = None,
 ) -> SweepScores:
-    """The same by one whole forward per layer and strength (of `layers`, by default all)."""
+    """The same by one whole forward per layer and strength.
+
+    layers: those that the columns of `vectors` are for, by default all.
+    """
     wanted = range(len(anatomy.layers)) if layers is None else layers
     results = [
-        _forward(anatomy, prompts, [Injection(layer, own[layer], strength) for own in vectors])
-        for layer in wanted
+        _forward(anatomy, prompts, vectors[:, column], layer, strength)
+        for column, layer in enumerate(wanted)
         for strength in strengths
     ]
     shape = (len(prompts), len(wanted), len(strengths))
@@ -87,13 +93,23 @@ def layer_loop(
 
 
 def _forward(
-    anatomy: Anatomy, prompts: Sequence[SweepPrompt], injections: Sequence[Injection]
+    anatomy: Anatomy,
+    prompts: Sequence[SweepPrompt],
+    vectors: Tensor,
+    layer: int,
+    strength: float | None,
 ) -> tuple[Tensor, Tensor]:
     right = torch.empty(len(prompts), dtype=torch.bool)
     log_prob = torch.empty(len(prompts))
-    for batch in batches(anatomy, prompts, rows_each=1):
+    for batch in batches(anatomy, prompts, rows_each=1, padded=False):
         chosen = [prompts[i] for i in batch]
-        edits = [Edit(row, prompts[i].cue, injections[i]) for row, i in enumerate(batch)]
+        edits = [
+            Edit(row, cue, Injection(layer, vector, strength))
+            for row, i in enumerate(batch)
+            for cue, vector in zip(
+                prompts[i].cues, vectors[i, -len(prompts[i].cues) :], strict=True
+            )
+        ]
         ids = torch.tensor([p.ids for p in chosen], device=anatomy.device)
         with torch.no_grad(), inject(anatomy, edits, len(batch)):
             output = anatomy.model(

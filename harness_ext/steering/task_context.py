@@ -18,10 +18,11 @@ from typing import Any
 import jinja2
 from lm_eval.api.samplers import ContextSampler
 from lm_eval.api.task import ConfigurableTask, Task
+from lm_eval.models.utils import normalize_gen_kwargs
+from lm_eval.utils import env
 
 from harness_ext.errors import UsageError
-
-Document = Mapping[str, Any]
+from harness_ext.steering.context import Document
 
 _RENDERING = ("system_instruction", "apply_chat_template", "fewshot_as_multiturn", "chat_template")
 _seen: weakref.WeakValueDictionary[str, Task] = weakref.WeakValueDictionary()
@@ -29,7 +30,13 @@ _rendering: weakref.WeakKeyDictionary[Task, dict[str, Any]] = weakref.WeakKeyDic
 
 
 def watch_tasks() -> None:
-    """From now on, note every task whose requests lm-eval builds. Calling it again does nothing."""
+    """From now on, note every task whose requests lm-eval builds. Calling it again does nothing.
+
+    lm-eval compiles a task's templates anew for each document it renders, which takes longer than
+    the rendering: an episode renders many, so compiled templates are kept as well.
+    """
+    if not hasattr(env.from_string, "cache_info"):
+        env.from_string = functools.lru_cache(maxsize=256)(env.from_string)
     build = Task.build_all_requests
     if getattr(build, "watches", False):
         return
@@ -62,7 +69,7 @@ def context_of(task_name: str) -> TaskContext:
 
 @dataclass(frozen=True)
 class TaskContext:
-    """A task as steering uses it: its few-shot documents, its prompts, its answers."""
+    """An lm-eval task as steering uses it: the :class:`Context` of its few-shot split."""
 
     task: ConfigurableTask
     rendering: Mapping[str, Any]
@@ -176,6 +183,13 @@ class TaskContext:
             choices = self.task.doc_to_choice(document)
             targets = [choices[t] if isinstance(t, int) else t for t in targets]
         return [str(t) for t in targets]
+
+    def new_tokens(self, default: int) -> int:
+        """See :meth:`Context.new_tokens`."""
+        if self.task.OUTPUT_TYPE != "generate_until":
+            return 0
+        given = normalize_gen_kwargs(dict(self.task.config.generation_kwargs or {}), default)
+        return int(given["max_gen_toks"])
 
     def choice_texts(self, document: Document) -> list[str]:
         """The choices of a choice task, as they follow the prompt's delimiter."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import pytest
 from lm_eval.tasks import TaskManager
@@ -36,9 +38,14 @@ def tokenizer():
 
 
 @pytest.fixture(scope="session")
-def task():
+def manager() -> TaskManager:
+    """lm-eval's, over this package's tasks alone."""
+    return TaskManager(include_path=str(plugin.tasks_dir()), include_defaults=False)
+
+
+@pytest.fixture(scope="session")
+def task(manager):
     """`forward_upper`, with lm-eval's default few-shot seed."""
-    manager = TaskManager(include_path=str(plugin.tasks_dir()), include_defaults=False)
     task = manager.load("forward_upper")["tasks"]["forward_upper"]
     task.set_fewshot_seed(1234)
     return task
@@ -81,3 +88,20 @@ def ratio(
         if done >= 3 and found <= bound:
             break
     return found
+
+
+@contextmanager
+def counting(layers: Sequence[Any]) -> Iterator[list[int]]:
+    """While open, adds up tokens that pass a layer (token-layer evaluations)."""
+    counts = [0]
+
+    def note(module: Any, args: Any, output: Any) -> None:
+        hidden = output[0] if isinstance(output, tuple) else output
+        counts[0] += hidden.shape[0] * hidden.shape[1]
+
+    hooks = [layer.register_forward_hook(note, prepend=True) for layer in layers]
+    try:
+        yield counts
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -73,7 +73,7 @@ def results_file(
         "arguments": {"method": method, "demos": 10, "dev": 50, "seed": 0},
         "tasks": {
             task: {"shots": shots, "layer": 3 + number, "development_accuracy": number / 10}
-            for number, task in enumerate(tasks if method == "tv" else ())
+            for number, task in enumerate(tasks if method.startswith("tv") else ())
         },
     }
     metadata = {"version": 1.0, "config_source": "/home/anna/src/tasks/upper.yaml"}
@@ -97,6 +97,7 @@ def results_file(
         "upper_git_hash": "0123abc",
         "lm_eval_version": "0.4.13",
         "transformers_version": "5.24.0",
+        "total_evaluation_time_seconds": "17.5",
         "model_name": pretrained,
         "model_name_sanitized": pretrained.replace("/", "__"),
     }

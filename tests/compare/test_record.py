@@ -137,9 +137,24 @@ def test_a_cell_whose_recording_was_broken_off_counts_as_not_recorded(
     assert read_runs(tmp_path / "to") == ()
 
 
-def test_two_runs_of_one_cell_are_refused_by_name(output: Path, tmp_path: Path) -> None:
+def test_runs_of_one_cell_over_different_tasks_are_recorded_as_one(tmp_path: Path) -> None:
+    for task in TASKS:
+        write_output(tmp_path / "out" / task, answered([task], lambda doc: 1))
+    assert record([tmp_path / "out"], tmp_path / "to") == [tmp_path / "to/tiny/tv-0shot"]
+    (run,) = read_runs(tmp_path / "to")
+    assert {task: len(rows) for task, rows in run.answers.items()} == {
+        "bijection_upper": 8,
+        "forward_upper": 4,
+    }
+
+
+def test_a_run_that_is_named_twice_counts_once(output: Path, tmp_path: Path) -> None:
+    assert record([output, tmp_path / "out"], tmp_path / "to") == [tmp_path / "to/tiny/tv-0shot"]
+
+
+def test_two_runs_of_one_task_are_refused_by_name(output: Path, tmp_path: Path) -> None:
     other = write_output(tmp_path / "other", answered(TASKS, lambda doc: 1))
-    with pytest.raises(UsageError, match="are both runs of tiny/tv-0shot") as error:
+    with pytest.raises(UsageError, match="both runs of bijection_upper in tiny/tv-0shot") as error:
         record([tmp_path / "out", other], tmp_path / "to")
     assert str(output) in str(error.value)
     assert str(other) in str(error.value)

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness_ext.compare.statistics import Interval, accuracy_interval, mean_interval
+from harness_ext.compare.statistics import (
+    Interval,
+    accuracy_interval,
+    mean_interval,
+    task_mean_interval,
+)
 
 NOMINAL, LEAST = 0.95, 0.93
 REPETITIONS = 1500
@@ -187,3 +192,54 @@ def test_counts_that_cannot_be_are_refused(right: list[int], asked: list[int]) -
 def test_values_without_an_interval_are_refused(values: list[float]) -> None:
     with pytest.raises(ValueError):
         mean_interval(values)
+
+
+def test_the_mean_over_tasks_counts_each_task_once() -> None:
+    few, many = [(1, 1), (0, 1)], [(2, 2)] * 30
+    assert task_mean_interval([few, many]).estimate == pytest.approx(0.75)
+
+
+def test_the_mean_over_tasks_is_welchs_interval_with_shared_out_extreme_clusters() -> None:
+    tasks = [[1, 0, -1, 1, 0], [0, 0, 1, 1, 1, 0, 0, 1]]
+    # A task has half a cluster more at either extreme: written out twice, it is a whole one.
+    doubled = [np.array([*values, *values, -1, 1], dtype=float) for values in tasks]
+    counts = [len(values) + 1 for values in tasks]
+    variances = [v.var() * n / (n - 1) / n for v, n in zip(doubled, counts, strict=True)]
+    freedom = sum(variances) ** 2 / (variances[0] ** 2 / 4 + variances[1] ** 2 / 7)
+    half = stats.t.ppf(0.975, freedom) * math.sqrt(sum(variances)) / 2
+    centre = (doubled[0].mean() + doubled[1].mean()) / 2
+    found = task_mean_interval([[(v, 1) for v in values] for values in tasks], (-1, 1))
+    assert found.estimate == pytest.approx((0.2 + 0.5) / 2)
+    assert ends(found) == pytest.approx((centre - half, centre + half))
+
+
+LAYOUTS = {
+    "bijections": [(25, 2)] * 10 + [(10, 5), (13, 4)],
+    "forward": [(50, 1)] * 11 + [(10, 5), (13, 4)],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("better", "worse"), [(0.3, 0.02), (0.06, 0.05), (0.02, 0), (0.005, 0), (0.9, 0)]
+)
+def test_a_mean_difference_over_tasks_is_covered(layout: str, better: float, worse: float) -> None:
+    rng = np.random.default_rng(0)
+    hits = []
+    for _ in range(300):
+        tasks = []
+        for clusters, size in LAYOUTS[layout]:
+            # Half of the answers of a cluster share one draw.
+            own, shared = rng.random((clusters, size)), rng.random((clusters, 1))
+            drawn = np.where(rng.random((clusters, size)) < 0.5, own, shared)
+            sums = (drawn < better).sum(axis=1) - (drawn > 1 - worse).sum(axis=1)
+            tasks.append([(value, size) for value in sums.tolist()])
+        found = task_mean_interval(tasks, extremes=(-1, 1))
+        hits.append(found.low <= better - worse <= found.high)
+    assert np.mean(hits) >= LEAST
+
+
+@pytest.mark.parametrize("tasks", [[], [[(1, 1)]], [[(2, 1), (0, 1)]], [[(-1, 1), (0, 1)]]])
+def test_tasks_without_an_interval_are_refused(tasks: list[list[tuple[int, int]]]) -> None:
+    with pytest.raises(ValueError):
+        task_mean_interval(tasks)

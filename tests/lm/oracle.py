@@ -25,11 +25,11 @@ class Oracle:
     def ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text)["input_ids"])
 
-    def state(self, prompt: str, layer: int) -> Tensor:
-        """The state [width] after a layer at the prompt's last token."""
+    def state(self, prompt: str, layer: int, position: int = -1) -> Tensor:
+        """The state [width] after a layer at one of the prompt's tokens, by default the last."""
         seen: list[Tensor] = []
         handle = self.model.model.layers[layer].register_forward_hook(
-            lambda module, args, output: seen.append(_hidden(output)[0, -1].clone())
+            lambda module, args, output: seen.append(_hidden(output)[0, position].clone())
         )
         with torch.no_grad():
             self.model(torch.tensor([self.ids(prompt)]), use_cache=False)
@@ -40,16 +40,17 @@ class Oracle:
         self,
         ids: Sequence[int],
         layer: int | None = None,
-        vector: Tensor | None = None,
-        position: int = 0,
+        vectors: Sequence[Tensor] = (),
+        positions: Sequence[int] = (),
         strength: float | None = None,
     ) -> Tensor:
-        """Logits [positions, vocabulary], a vector injected after a layer at one position."""
+        """Logits [positions, vocabulary], vectors injected after a layer at these positions."""
 
         def edit(module: Any, args: Any, output: Any) -> Any:
             hidden = _hidden(output).clone()
-            old = hidden[0, position]
-            hidden[0, position] = vector if strength is None else old + strength * vector
+            for vector, position in zip(vectors, positions, strict=True):
+                old = hidden[0, position]
+                hidden[0, position] = vector if strength is None else old + strength * vector
             return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
         handles = []
@@ -61,14 +62,22 @@ class Oracle:
             handle.remove()
         return found
 
+    def cues(self, prompt: str) -> list[int]:
+        """Positions of all arrows' last bytes."""
+        last = self.ids("→")[-1]
+        return [position for position, token in enumerate(self.ids(prompt)) if token == last]
+
     def answer(self, prompt: str, *injection: Any, tokens: int = 8) -> str:
-        """The greedy continuation up to a newline; the injection as `logits` takes it."""
+        """The greedy continuation up to a newline.
+
+        injection: layer, vector (or one for each of the last cues), strength.
+        """
         ids = self.ids(prompt)
-        layer, vector, strength = (*injection, None, None, None)[:3]
-        cue = len(ids) - 1
+        layer, vectors, strength = _several(*injection)
+        cues = self.cues(prompt)[-len(vectors) :] if vectors else []
         new: list[int] = []
         while len(new) < tokens:
-            new.append(int(self.logits([*ids, *new], layer, vector, cue, strength)[-1].argmax()))
+            new.append(int(self.logits([*ids, *new], layer, vectors, cues, strength)[-1].argmax()))
             if new[-1] == self.tokenizer.eos_token_id:
                 break
         text: str = self.tokenizer.decode(new, skip_special_tokens=True)
@@ -76,13 +85,24 @@ class Oracle:
 
     def score(self, prompt: str, continuation: str, *injection: Any) -> tuple[float, bool]:
         """Log-probability of a continuation, and whether it is the greedy one."""
-        cue = len(self.ids(prompt)) - 1
         ids = self.ids(prompt + continuation)
-        layer, vector, strength = (*injection, None, None, None)[:3]
-        log_probs = self.logits(ids, layer, vector, cue, strength).log_softmax(dim=-1)
-        scored = range(cue + 1, len(ids))
+        layer, vectors, strength = _several(*injection)
+        cues = self.cues(prompt)[-len(vectors) :] if vectors else []
+        log_probs = self.logits(ids, layer, vectors, cues, strength).log_softmax(dim=-1)
+        scored = range(len(self.ids(prompt)), len(ids))
         total = sum(float(log_probs[i - 1, ids[i]]) for i in scored)
         return total, all(int(log_probs[i - 1].argmax()) == ids[i] for i in scored)
+
+
+def _several(
+    layer: int | None = None,
+    vectors: Tensor | Sequence[Tensor] | None = None,
+    strength: float | None = None,
+) -> tuple[int | None, list[Tensor], float | None]:
+    if vectors is None:
+        return layer, [], strength
+    alone = isinstance(vectors, Tensor) and vectors.dim() == 1
+    return layer, [vectors] if alone else list(vectors), strength
 
 
 def _hidden(output: Any) -> Tensor:

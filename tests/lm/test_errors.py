@@ -186,19 +186,28 @@ def test_an_extraction_prompt_longer_than_the_model_takes_is_a_mistake(
 
 
 @pytest.mark.parametrize(
-    ("output_type", "settings"),
+    ("output_type", "settings", "message"),
     [
-        ("generate_until", {"generation_kwargs": {"until": ["\n"], "max_gen_toks": 80}}),
-        ("loglikelihood", {"doc_to_target": "{{answer}}" + "!" * 90}),
+        (
+            "generate_until",
+            {"generation_kwargs": {"until": ["\n"], "max_gen_toks": 80}},
+            r"max_gen_toks=80 leaves no room for a prompt in max_length=80",
+        ),
+        (
+            "loglikelihood",
+            {"doc_to_target": "{{answer}}" + "!" * 90},
+            r"the cue of the prompt .* is cut off: .* max_length",
+        ),
     ],
 )
 def test_a_prompt_whose_cue_is_cut_off_is_a_mistake(
     output_type: str,
     settings: dict[str, Any],
+    message: str,
     steered: Callable[..., TaskVectorLM],
     evaluate: Callable[..., Results],
     stock_task: Callable[..., dict[str, Any]],
 ) -> None:
     lm = steered(max_length=80, demos=2)
-    with pytest.raises(UsageError, match=r"the cue of the prompt .* is cut off: .* max_length"):
+    with pytest.raises(UsageError, match=message):
         evaluate(lm, stock_task("long", output_type, **settings), limit=1)

@@ -61,7 +61,13 @@ def test_a_layer_that_the_user_gave_is_said_to_be_his(
 ) -> None:
     found = evaluate(steered(layer=2), WORDS, limit=1)
     record = found["config"]["steering"]["tasks"][WORDS]
-    assert record == {"shots": 0, "layer": 2, "strength": None, "chosen_by": "user"}
+    assert record == {
+        "shots": 0,
+        "layer": 2,
+        "strength": None,
+        "chosen_by": "user",
+        "prompts_cut": 0,
+    }
 
 
 def test_one_models_second_evaluation_tells_of_its_own_tasks_alone(

@@ -78,7 +78,7 @@ def by_hand(
                 log_probs.append(scores[right])
             else:
                 ids = oracle.ids(prompt)
-                logits = oracle.logits(ids, layer, vector, len(ids) - 1, strength)[-1]
+                logits = oracle.logits(ids, layer, [vector], [len(ids) - 1], strength)[-1]
                 [first] = oracle.ids(right[0])
                 rights.append(int(logits.argmax()) == first)
                 log_probs.append(float(logits.log_softmax(dim=0)[first]))

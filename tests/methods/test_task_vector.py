@@ -81,7 +81,7 @@ def test_a_reusable_vectors_layer_is_chosen_on_queries_it_never_saw(
         for layer, found_so_far in log_probs.items():
             vector = mean_state(oracle, unseen, layer)
             fed = [*ids, *opening[:-1]]
-            rows = oracle.logits(fed, layer, vector, len(ids) - 1)[-len(opening) :]
+            rows = oracle.logits(fed, layer, [vector], [len(ids) - 1])[-len(opening) :]
             scores = rows.log_softmax(dim=1)[range(len(opening)), opening]
             found_so_far.append(float(scores.sum()))
     assert partial

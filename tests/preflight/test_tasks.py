@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from harness_ext import preflight
+from harness_ext.steering.store import save
+from harness_ext.steering.vector_file import VectorFile
 from tests.preflight.conftest import arguments, message_of
+from tests.vector_files import header, vectors
 
 
 @pytest.mark.parametrize(
@@ -32,6 +35,21 @@ def test_a_users_task_that_cannot_be_steered_is_refused(
     assert said in message_of(tasks=["mine"], include_path=str(Path(file).parent))
     preflight.check(arguments(tasks=[file], model_args={"method": "none"}))
     preflight.check(arguments(tasks=[file], model="hf"))
+
+
+def test_vectors_of_another_task_or_run_are_refused(
+    my_task: Callable[..., str], tmp_path: Path
+) -> None:
+    file = my_task()
+    path = tmp_path / "vectors.safetensors"
+    save(path, VectorFile(vectors(), header(task="other", method="tv", shots=2)))
+    said = message_of(tasks=[file], model_args=f"vectors={path}")
+    assert "task is 'other' in the file, 'mine' here" in said
+    assert "num_fewshot is 2 in the file, 0 here" in said
+    # What a chat looks like is not known before the model is there.
+    preflight.check(
+        arguments(tasks=[file], model_args=f"vectors={path}", system_instruction="Answer.")
+    )
 
 
 def test_a_task_of_a_folder_a_tag_or_a_group_is_checked_too(

@@ -20,6 +20,9 @@ from tests.preflight.conftest import arguments, message_of
         ({"samples": "no-such.json"}, "--samples no-such.json cannot be read"),
         ({"samples": {"bijection_upper": [0, 100000]}}, "numbered 0 to 59"),
         ({"model_args": "dtype=float33"}, "dtype=float33 is not known"),
+        ({"model_args": "vectors=/no/such/folder"}, "/no/such/folder does not exist"),
+        ({"model_args": "save_vectors=/dev/null/x"}, "/dev/null/x cannot hold vectors"),
+        ({"model_args": "method=tv_ms,demos=3", "num_fewshot": 5}, "only 4 cues"),
         ({"tasks": [{"task": "inline"}]}, "An inline task"),
     ],
 )

@@ -45,17 +45,20 @@ def llama() -> Anatomy:
 
 @pytest.fixture(scope="session")
 def prompts() -> list[SweepPrompt]:
-    """Of different lengths and tails, with one target and with several, with and without a prefix.
+    """Of different lengths and tails, with one cue and with several, one target and several.
 
     So many tokens count as right that both verdicts occur.
     """
     one, two, three, four, five, six, seven, eight = token_rows(10, 10, 12, 9, 1, 3, 13, 9)
+    nine, ten, eleven, twelve = token_rows(11, 11, 14, 6, seed=3)
     common = token_rows(6, seed=9)[0]
     some = tuple(range(0, VOCABULARY, 10))
     many = tuple(range(VOCABULARY // 2))
 
-    def prompt(ids: Sequence[int], cue: int, *targets: tuple[int, ...]) -> SweepPrompt:
-        return SweepPrompt(tuple(ids), cue, targets)
+    def prompt(
+        ids: Sequence[int], cues: int | tuple[int, ...], *targets: tuple[int, ...]
+    ) -> SweepPrompt:
+        return SweepPrompt(tuple(ids), cues if isinstance(cues, tuple) else (cues,), targets)
 
     return [
         prompt(one, 9, many),
@@ -68,13 +71,17 @@ def prompts() -> list[SweepPrompt]:
         prompt(common + one[:4], 9, many),
         prompt(common + two[:4], 9, many),  # begins as the one before
         prompt(eight, 5, many),  # as long as the one with three tokens, but for one
+        prompt(nine, (3, 7, 10), many),  # a cue in the demonstrations and at the end
+        prompt(ten, (3, 6, 9), some),  # as long, its cues elsewhere, text after the last
+        prompt(eleven, (3, 8, 13), many),  # longer, alike before its first cue
+        prompt(twelve, (0, 5), (3, 4)),  # two cues, nothing before the first
     ]
 
 
 @pytest.fixture(scope="session")
 def vectors(prompts: list[SweepPrompt]) -> Tensor:
-    """[prompts, layers, width]."""
-    return random_vectors(len(prompts), LAYERS, 32)
+    """[prompts, layers, cues, width]."""
+    return random_vectors(len(prompts), LAYERS, 3, 32)
 
 
 @pytest.fixture(scope="session")

@@ -18,13 +18,14 @@ from tests.models import VOCABULARY
 Change = Callable[[Tensor], Tensor]
 
 _PATHS: Mapping[str, str] = {
-    "gpt_neox": "gpt_neox.layers",
     "mpt": "transformer.blocks",
-    "opt": "model.decoder.layers",
+    **dict.fromkeys(("gpt_neox", "gpt_neox_sequential"), "gpt_neox.layers"),
+    **dict.fromkeys(("opt", "opt_projected"), "model.decoder.layers"),
     **dict.fromkeys(
-        ("bloom", "codegen", "falcon", "falcon_alibi", "gpt2", "gpt_bigcode", "gpt_neo", "gptj"),
+        ("bloom", "codegen", "gpt2", "gpt_bigcode", "gpt_neo", "gptj"),
         "transformer.h",
     ),
+    **dict.fromkeys(("falcon", "falcon_alibi", "falcon_grouped"), "transformer.h"),
 }
 
 
@@ -46,8 +47,8 @@ def random_vectors(*shape: int, seed: int = 0) -> Tensor:
 def states(model: PreTrainedModel, ids: Sequence[int]) -> Tensor:
     """The last token's states after each layer, [layers, width], by transformers' own output.
 
-    Its last entry is after the final norm, so that of the last layer is what this norm was given:
-    the module outside the layers whose output is that entry.
+    Its last entry is after the final norm (or projection), so that of the last layer is what this
+    was given: the module outside the layers whose output is that entry.
     """
     normed: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -55,7 +56,11 @@ def states(model: PreTrainedModel, ids: Sequence[int]) -> Tensor:
         if args and isinstance(args[0], Tensor) and isinstance(output, Tensor):
             normed[len(normed)] = (args[0], output)
 
-    handles = [m.register_forward_hook(note) for m in model.modules() if "Norm" in type(m).__name__]
+    handles = [
+        m.register_forward_hook(note)
+        for m in model.modules()
+        if "Norm" in type(m).__name__ or isinstance(m, nn.Linear)
+    ]
     try:
         with torch.no_grad():
             hidden = model(
@@ -71,14 +76,14 @@ def states(model: PreTrainedModel, ids: Sequence[int]) -> Tensor:
     ]
     assert len(before) == 1
     return torch.stack(
-        [*(entry[0, -1] for entry in hidden[1:-1]), before[0].view(hidden[-1].shape)[0, -1]]
+        [*(entry[0, -1] for entry in hidden[1:-1]), before[0].reshape(len(ids), -1)[-1]]
     )
 
 
 @contextmanager
 def changed(layer: nn.Module, position: int, change: Change) -> Iterator[None]:
     """While open, the layer's output at `position` of every row goes through `change`."""
-    original = layer.forward
+    original, nested = layer.forward, "forward" in vars(layer)
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         output = original(*args, **kwargs)
@@ -90,7 +95,10 @@ def changed(layer: nn.Module, position: int, change: Change) -> Iterator[None]:
     try:
         yield
     finally:
-        del layer.forward
+        if nested:
+            layer.forward = original
+        else:
+            del layer.forward
 
 
 def logits(model: PreTrainedModel, ids: Sequence[int]) -> Tensor:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness_ext.steering.anatomy import Anatomy, dissect
-from harness_ext.steering.capture import branched_states, last_states, reading
+from harness_ext.steering.capture import branched_states, last_states, reading, states_at
 from tests.models import LAYERS, tiny_model
 from tests.steering import oracle
 from tests.steering.oracle import token_rows
@@ -37,6 +37,17 @@ def test_states_stand_in_the_order_of_the_rows_and_of_the_layers(llama: Anatomy)
     rows = token_rows(*LENGTHS)
     found = last_states(llama, rows, [3, 0, 2])
     torch.testing.assert_close(found, last_states(llama, rows, ALL)[:, [3, 0, 2]])
+
+
+def test_states_at_several_tokens_are_those_of_the_rows_cut_there(anatomy: Anatomy) -> None:
+    rows = token_rows(9, 12, 9)
+    places = [(0, 5, 8), (2, 3, 11), (1, 6, 7)]
+    found = states_at(anatomy, rows, places, ALL)
+    assert found.shape == (3, LAYERS, 3, 32)
+    for n, (row, own) in enumerate(zip(rows, places, strict=True)):
+        for k, place in enumerate(own):
+            expected = oracle.states(anatomy.model, row[: place + 1])
+            torch.testing.assert_close(found[n, :, k], expected, atol=1e-5, rtol=1e-5)
 
 
 def test_no_rows_have_no_states(llama: Anatomy) -> None:
@@ -69,7 +80,7 @@ def test_a_forward_ends_after_the_last_layer_asked_for_and_never_reaches_the_log
 def test_only_the_states_asked_for_are_kept(llama: Anatomy) -> None:
     found = last_states(llama, token_rows(50, 60, 40), [0, 2])
     assert found.untyped_storage().nbytes() == 3 * 2 * 32 * 4
-    with reading(llama, [0, 2], torch.tensor([49])) as read:
+    with reading(llama, [0, 2], torch.tensor([[49]])) as read:
         llama.model(input_ids=torch.tensor(token_rows(50)))
     assert [state.untyped_storage().nbytes() for state in read.values()] == [32 * 4] * 2
 
@@ -87,10 +98,10 @@ def test_progress_counts_every_row_once(llama: Anatomy) -> None:
 def test_reading_leaves_no_hook_behind_even_after_an_exception(llama: Anatomy) -> None:
     with (
         pytest.raises(IndexError),
-        reading(llama, [0, 3], torch.tensor([2])),
+        reading(llama, [0, 3], torch.tensor([[2]])),
     ):
         llama.model(input_ids=torch.tensor(token_rows(2)))  # has no position 2
-    with reading(llama, [0, 3], torch.tensor([1])):
+    with reading(llama, [0, 3], torch.tensor([[1]])):
         llama.model(input_ids=torch.tensor(token_rows(2)))
     assert not any(layer._forward_hooks for layer in llama.layers)
 

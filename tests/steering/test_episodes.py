@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from harness_ext.errors import UsageError
 from harness_ext.steering.episodes import (
     Episode,
     EpisodeShape,
+    companions,
     development_episodes,
     episode_about,
+    members,
     reusable_episodes,
 )
 from harness_ext.steering.task_context import TaskContext
@@ -220,3 +223,57 @@ def test_the_largest_episode_a_split_allows_uses_all_of_it(stock_task: MakeTask)
     query = asked(own.task)[0]
     episode = episode_about(own, query, EpisodeShape(10, 0, 2), 0, 0)
     assert sorted(identities(own, episode)) == sorted(own.identity(d) for d in own.pool())
+
+
+# ---- companions: episodes that lend vectors to demonstrations' cues -----------------------------
+
+NARROW = EpisodeShape(demonstrations=10, shots=4, queries=1)
+
+
+@pytest.mark.parametrize("name", ["bijection_upper", "forward_plural"])
+@pytest.mark.parametrize("dev", [2, 50])
+def test_companions_differ_from_each_other_and_do_not_hold_the_query(
+    word_tasks: dict[str, Any], name: str, dev: int
+) -> None:
+    own = context(word_tasks[name])
+    developing = development_episodes(own, NARROW, dev, 0)
+    testing = [episode_about(own, d, NARROW, 0, 0) for d in asked(word_tasks[name])[:12]]
+    for episodes in (developing, testing):
+        others, chosen = companions(own, episodes, NARROW, 4, dev, 0)
+        assert {k for each in chosen for k in each} == set(range(len(others)))
+        for episode, numbers in zip(episodes, chosen, strict=True):
+            lent = [others[k] for k in numbers]
+            assert len(lent) == len(set(numbers)) == 4
+            assert all(other != episode for other in lent)
+            assert all(own.identity(episode.query) not in members(own, other) for other in lent)
+
+
+def test_companions_are_a_function_of_their_query_and_vary_over_queries(
+    word_tasks: dict[str, Any],
+) -> None:
+    task = word_tasks["forward_plural"]
+    own = context(task)
+    episodes = [episode_about(own, d, NARROW, 0, 0) for d in asked(task)[:12]]
+
+    def lent(some: list[Episode]) -> list[list[Episode]]:
+        others, chosen = companions(own, some, NARROW, 2, 50, 0)
+        return [[others[k] for k in numbers] for numbers in chosen]
+
+    together = lent(episodes)
+    assert lent(episodes[::-1]) == together[::-1]
+    assert [lent([episode])[0] for episode in episodes[:3]] == together[:3]
+    assert sum(a != b for a, b in pairwise(together)) > 8
+    developing = development_episodes(own, NARROW, 50, 0)
+    assert all(episode in developing for each in together for episode in each)
+
+
+def test_a_split_just_large_enough_draws_further_companions_about_the_query(
+    stock_task: MakeTask,
+) -> None:
+    """Every development episode about another document holds all documents but that one."""
+    own = context(stock_task())
+    shape = EpisodeShape(demonstrations=10, shots=3, queries=1)
+    episodes = development_episodes(own, shape, 12, 0)
+    others, chosen = companions(own, episodes, shape, 3, 12, 0)
+    for episode, numbers in zip(episodes, chosen, strict=True):
+        assert [others[k].query for k in numbers] == [episode.query] * 3

@@ -18,7 +18,7 @@ from tests.steering.oracle import token_rows
 
 def equal_prompts(n: int) -> list[SweepPrompt]:
     """Eight tokens each, the cue the last, but for a target token behind it."""
-    return [SweepPrompt(tuple(row), 6, ((5,), (6, 7))) for row in token_rows(*[8] * n)]
+    return [SweepPrompt(tuple(row), (6,), ((5,), (6, 7))) for row in token_rows(*[8] * n)]
 
 
 @pytest.mark.parametrize("columns", [[0], [1], [0, 1]], ids=["replace", "add", "both"])
@@ -42,15 +42,15 @@ def test_a_prompt_alone_gives_what_it_gives_among_others(
     """Its rows are then as many as heads: what belongs to heads must not be taken for theirs."""
     anatomy = dissect(tiny_model(family))
     together = one_pass(anatomy, prompts, vectors)
-    for n in (0, 3, 4, 6):
+    for n in (0, 3, 4, 6, 10, 11, 13):
         alone = one_pass(anatomy, prompts[n : n + 1], vectors[n : n + 1])
         torch.testing.assert_close(alone.log_prob[0], together.log_prob[n], atol=1e-4, rtol=1e-5)
 
 
 def test_a_model_of_one_layer_is_swept_too() -> None:
     anatomy = dissect(tiny_model("llama", num_hidden_layers=1))
-    prompts = [SweepPrompt(tuple(row), 4, ((5,),)) for row in token_rows(5, 5, 5)]
-    vectors = torch.randn(3, 1, 32, generator=torch.Generator().manual_seed(0))
+    prompts = [SweepPrompt(tuple(row), (4,), ((5,),)) for row in token_rows(5, 5, 5)]
+    vectors = torch.randn(3, 1, 1, 32, generator=torch.Generator().manual_seed(0))
     found, expected = one_pass(anatomy, prompts, vectors), layer_loop(anatomy, prompts, vectors)
     torch.testing.assert_close(found.log_prob, expected.log_prob)
 
@@ -69,8 +69,8 @@ def test_a_layer_sees_only_the_rows_that_differ_by_then(
         layer.self_attn.register_forward_hook(
             lambda _, __, output: shapes.append(tuple(output[0].shape[:2]))
         )
-    prompts = [SweepPrompt(tuple(row), 7, ((5,),)) for row in token_rows(8, 8, 8)]
-    vectors = torch.randn(3, LAYERS, 32, generator=torch.Generator().manual_seed(0))
+    prompts = [SweepPrompt(tuple(row), (7,), ((5,),)) for row in token_rows(8, 8, 8)]
+    vectors = torch.randn(3, LAYERS, 1, 32, generator=torch.Generator().manual_seed(0))
     one_pass(anatomy, prompts, vectors, strengths)
     prefix, tails = shapes[:LAYERS], shapes[LAYERS:]
     assert prefix == [(3, 7)] * LAYERS
@@ -86,17 +86,21 @@ def test_the_pass_leaves_no_hook_behind_even_after_an_exception(
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in llama.model.modules())
 
 
-def test_every_prompt_stands_in_one_batch_with_others_of_its_shape(
-    llama: Anatomy, prompts: list[SweepPrompt]
+@pytest.mark.parametrize(("family", "mixes"), [("llama", True), ("gemma2", False)])
+def test_every_prompt_stands_in_one_batch_with_others_alike_before_their_first_cue(
+    family: str, mixes: bool, prompts: list[SweepPrompt]
 ) -> None:
-    found = list(batches(llama, prompts, 5))
+    """Rows of different lengths are mixed where their last states can be picked out."""
+    anatomy = dissect(tiny_model(family))
+    found = list(batches(anatomy, prompts, 5))
     assert sorted(i for batch in found for i in batch) == list(range(len(prompts)))
     for batch in found:
-        assert (
-            len({(len(prompts[i].ids), prompts[i].cue, len(prompts[i].targets)) for i in batch})
-            == 1
-        )
-    assert [0, 1, 7, 8] in found
+        own = [prompts[i] for i in batch]
+        assert len({(p.cues[0], len(p.cues), len(p.targets)) for p in own}) == 1
+    assert ([12, 10, 11] in found) is mixes
+    assert ([2, 0, 1, 7, 8] in found) is mixes
+    apart = list(batches(anatomy, prompts, 5, padded=False))
+    assert all(len({len(prompts[i].ids) for i in batch}) == 1 for batch in apart)
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
@@ -106,7 +110,7 @@ def test_the_rows_of_a_batch_keep_to_their_budget(
 ) -> None:
     anatomy = dissect(tiny_model(family))
     prompts = equal_prompts(7)
-    vectors = torch.randn(7, LAYERS, 32, generator=torch.Generator().manual_seed(0))
+    vectors = torch.randn(7, LAYERS, 1, 32, generator=torch.Generator().manual_seed(0))
     whole = scored(anatomy, prompts, vectors)
     rows_each = LAYERS + 1 if scored is one_pass else 1
     # A capped head needs its logits, which are as wide as the vocabulary.

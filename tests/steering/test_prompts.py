@@ -154,11 +154,61 @@ def test_a_cue_that_ends_in_white_space_no_token_is_said_to_hold_is_refused(kind
             use(encoder(tiny_tokenizer(kind), "Answer: "))
 
 
+# ---- several cues -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cue", ["→", "->", "Answer:"])
+def test_every_cue_is_the_token_up_to_which_the_prompt_decodes_to_it(
+    tokenizer: PreTrainedTokenizerFast, cue: str
+) -> None:
+    draw = random.Random(1)
+    words = ["cat", "dog", "red", "no", "big", "left"]
+    for shots in (1, 2, 5):
+        lines = [f"{draw.choice(words)} {cue} {draw.choice(words)}\n" for _ in range(shots)]
+        text = "".join([*lines, f"{draw.choice(words)} {cue}"])
+        prompt = encoder(tokenizer, cue).prompt(text, shots + 1)
+        beginnings = ["".join(lines[:n]) + lines[n].rsplit(" ", 1)[0] for n in range(shots)]
+        expected = [last_token_of(tokenizer, list(prompt.ids), b) for b in [*beginnings, text]]
+        assert list(prompt.cues) == expected
+        answered = encoder(tokenizer, cue).with_answer(text, " no", shots + 1)
+        assert answered.cues == prompt.cues
+
+
+@pytest.mark.parametrize(
+    ("text", "cues", "found"),
+    [
+        ("a→b → c\nd →", 2, 3),  # in a word of a demonstration
+        ("Use → well.\na → b\nc →", 2, 3),  # in a description
+        ("a → b\nc →", 3, 2),  # fewer demonstrations than asked for
+    ],
+)
+def test_cues_that_cannot_be_told_from_other_text_are_refused(
+    text: str, cues: int, found: int
+) -> None:
+    own = encoder(tiny_tokenizer("split"))
+    with pytest.raises(UsageError, match=f"occurs {found} times .* should hold it {cues} times"):
+        own.prompt(text, cues)
+    assert own.prompt(text).cue  # the last one is certain
+
+
+def test_a_demonstrations_cue_that_is_joined_with_its_answer_is_refused() -> None:
+    own = encoder(tiny_tokenizer("across"))
+    assert len(own.prompt("a → b\nc →", 2).cues) == 2
+    with pytest.raises(UsageError, match="joins the cue '→' and the start of the answer 'xa"):
+        own.prompt("a → xa\nc →", 2)
+
+
+def test_cutting_drops_the_cues_it_cuts_off() -> None:
+    prompt = EncodedPrompt("…", (10, 11, 12, 13, 14), (1, 3))
+    assert prompt.cut(4).cues == (0, 2)
+    assert prompt.cut(3).cues == (1,)
+
+
 # ---- truncation ---------------------------------------------------------------------------------
 
 
 def test_cutting_keeps_the_last_tokens_and_the_cue_in_its_place() -> None:
-    prompt = EncodedPrompt("…", (10, 11, 12, 13, 14), 3)
+    prompt = EncodedPrompt("…", (10, 11, 12, 13, 14), (3,))
     for kept in (2, 3, 4, 5, 100):
         cut = prompt.cut(kept)
         assert cut.ids == prompt.ids[-kept:]
@@ -167,7 +217,7 @@ def test_cutting_keeps_the_last_tokens_and_the_cue_in_its_place() -> None:
 
 @pytest.mark.parametrize("kept", [1, 0, -3])
 def test_cutting_the_cue_off_is_refused(kept: int) -> None:
-    prompt = EncodedPrompt("a long prompt", (10, 11, 12, 13, 14), 3)
+    prompt = EncodedPrompt("a long prompt", (10, 11, 12, 13, 14), (3,))
     with pytest.raises(UsageError, match=f"is cut off: the prompt has 5 tokens and {kept} fit"):
         prompt.cut(kept)
 
@@ -215,7 +265,7 @@ def test_a_cue_joined_with_the_answer_is_refused(answer: str) -> None:
         joining.with_answer(QUERY, answer)
     message = str(caught.value)
     assert message.startswith("the tokenizer joins the cue '→' and the start of the answer")
-    assert repr(answer) in message
+    assert repr(answer.strip()) in message
 
 
 def test_a_cue_that_ends_in_a_space_is_found_where_the_space_is_a_token_of_its_own() -> None:

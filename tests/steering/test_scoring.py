@@ -109,5 +109,5 @@ def test_the_states_before_the_head_are_noted_and_the_head_sees_one_row(llama: A
 
 
 def test_the_tail_of_a_prompt_begins_with_its_cue() -> None:
-    assert SweepPrompt((1, 2, 3), 2, ((4,),)).tail == 1
-    assert SweepPrompt((1, 2, 3), 0, ((4,),)).tail == 3
+    assert SweepPrompt((1, 2, 3), (2,), ((4,),)).tail == 1
+    assert SweepPrompt((1, 2, 3), (0, 2), ((4,),)).tail == 3

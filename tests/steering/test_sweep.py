@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +31,10 @@ def score(logits: Tensor, targets: Sequence[tuple[int, ...]]) -> tuple[bool, flo
     return right, log_prob
 
 
+def changed_by(vector: Tensor, strength: float | None, state: Tensor) -> Tensor:
+    return vector.expand_as(state) if strength is None else state + strength * vector
+
+
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma3_text", "bloom"], scope="module")
 def test_the_loop_scores_what_single_forwards_with_changed_states_score(
     family: str, prompts: list[SweepPrompt], vectors: Tensor
@@ -39,12 +45,14 @@ def test_the_loop_scores_what_single_forwards_with_changed_states_score(
     assert found.right.shape == found.log_prob.shape == (len(prompts), LAYERS, 2)
     for n, own in enumerate(prompts):
         for layer in range(LAYERS):
-            vector = vectors[n, layer]
-            changes = (lambda _, v=vector: v, lambda state, v=vector: state + 2.0 * v)
-            for column, change in enumerate(changes):
-                logits = oracle.changed_logits(
-                    anatomy.model, layers[layer], own.ids, own.cue, change
-                )
+            for column, strength in enumerate((None, 2.0)):
+                with ExitStack() as stack:
+                    for cue, vector in zip(
+                        own.cues, vectors[n, layer, -len(own.cues) :], strict=True
+                    ):
+                        change = partial(changed_by, vector, strength)
+                        stack.enter_context(oracle.changed(layers[layer], cue, change))
+                    logits = oracle.logits(anatomy.model, own.ids)
                 right, log_prob = score(logits, own.targets)
                 assert bool(found.right[n, layer, column]) == right
                 assert float(found.log_prob[n, layer, column]) == pytest.approx(log_prob, abs=1e-4)
@@ -55,7 +63,7 @@ def test_single_layers_of_the_loop_are_those_of_the_whole(
     llama: Anatomy, prompts: list[SweepPrompt], vectors: Tensor
 ) -> None:
     whole = layer_loop(llama, prompts, vectors, (1.0, 2.0))
-    part = layer_loop(llama, prompts, vectors, (1.0, 2.0), layers=[3, 1])
+    part = layer_loop(llama, prompts, vectors[:, [3, 1]], (1.0, 2.0), layers=[3, 1])
     torch.testing.assert_close(part.log_prob, whole.log_prob[:, [3, 1]])
     assert torch.equal(part.right, whole.right[:, [3, 1]])
 
@@ -72,7 +80,7 @@ def test_the_sweep_of_every_family_runs_in_one_pass(
     with caplog.at_level(logging.WARNING, "harness_ext"):
         found = sweep_layers(anatomy, prompts, vectors)
     assert not caplog.records
-    assert sweep._flaws == {anatomy.model: {False: None}}
+    assert sweep._flaws == {anatomy.model: {(False, False): None}}
     torch.testing.assert_close(found.log_prob, looped.log_prob[..., :1], atol=1e-4, rtol=1e-5)
 
 

@@ -1,0 +1,57 @@
+"""States that a model's dtype cannot hold, noticed where they arise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from harness_ext.errors import overflow_error
+from harness_ext.steering.anatomy import Anatomy, hidden_of
+from harness_ext.steering.inject import Edit, Start
+
+
+@contextmanager
+def refusing_overflow(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Iterator[None]:
+    """While open, a forward in which an edited row turns NaN or infinite at its cue is stopped.
+
+    edits, rows: as :func:`harness_ext.steering.inject.inject` takes them. The layers from the first
+    injected one on are watched, and compared once per forward, after the last. Raises
+    :class:`UsageError` naming the first layer.
+    """
+    if not edits:
+        yield
+        return
+    start, seen = Start(), []
+    first = min(edit.injection.layer for edit in edits)
+
+    def note(_: nn.Module, __: Any, output: Any) -> None:
+        hidden = hidden_of(output)
+        copies = hidden.shape[0] // rows
+        here = start.reached(edits, hidden.shape[1])
+        if here:
+            row = torch.tensor([e.row * copies for e in here], device=hidden.device)
+            column = torch.tensor([e.position - start.position for e in here], device=hidden.device)
+            seen.append(_finite(hidden[row, column]))
+
+    def compare(*_: Any) -> None:
+        sound = [bool(each) for each in seen]
+        seen.clear()
+        if not all(sound):
+            raise overflow_error(first + sound.index(False), "in a tested prompt")
+
+    with ExitStack() as stack:
+        handle = anatomy.model.register_forward_pre_hook(start.note, with_kwargs=True)
+        stack.callback(handle.remove)
+        for layer in anatomy.layers[first:]:
+            stack.callback(layer.register_forward_hook(note).remove)
+        stack.callback(anatomy.layers[-1].register_forward_hook(compare).remove)
+        yield
+
+
+def _finite(states: Tensor) -> Tensor:
+    """Whether all of them are finite; still on their device, so that nothing has to wait."""
+    return torch.isfinite(states).all()
