@@ -20,15 +20,19 @@ def main(argv: Sequence[str]) -> int:
     Raises :class:`UsageError` for a user's mistake.
     """
     args = _parser().parse_args(argv)
-    return _list() if args.verb == "list" else _run(args)
+    return _list(args.checks) if args.verb == "list" else _run(args)
 
 
-def _list() -> int:
+def _list(names: Sequence[str]) -> int:
     from rich.console import Console
 
-    from harness_ext.theory import CHECKS, report
+    from harness_ext import theory
+    from harness_ext.theory import report
 
-    Console().print(report.listing(CHECKS))
+    if names:
+        Console().print(*map(report.description, theory.select(names)))
+    else:
+        Console().print(report.listing(theory.CHECKS))
     return 0
 
 
@@ -69,7 +73,13 @@ def _parser() -> argparse.ArgumentParser:
         description="Check what the papers claim about linear-attention and concept models.",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|run")
-    verbs.add_parser("list", help="list the checks, their claims and recorded outcomes")
+    listed = verbs.add_parser(
+        "list",
+        help="list the checks, or what the named ones claim in full",
+        description="List the checks, their claims and recorded outcomes; of named checks, also "
+        "each claim's source, what is measured, and the threshold with its reason.",
+    )
+    listed.add_argument("checks", nargs="*", metavar="CHECK", help="names of checks, or `all`")
     run = verbs.add_parser(
         "run",
         help="run checks",

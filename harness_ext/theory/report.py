@@ -61,11 +61,28 @@ def verdicts(outcomes: Sequence[Outcome]) -> RenderableType:
 
 def listing(checks: Sequence[Check]) -> RenderableType:
     """The checks, their claims and the recorded outcomes."""
-    table = Table("check", "title", "claim", "recorded", show_lines=True)
+    table = Table(show_lines=True)
+    table.add_column("check", min_width=max(len(check.name) for check in checks))
+    table.add_column("claim", no_wrap=True)
+    table.add_column("recorded", no_wrap=True)
     for check in checks:
+        name = Text(check.name, style="bold") + Text(f"\n{check.title}", style="not bold")
         claims = "\n".join(claim.key for claim in check.claims)
         expected = Text("\n").join(_word(claim.expected) for claim in check.claims)
-        table.add_row(check.name, check.title, claims, expected)
+        table.add_row(name, claims, expected)
+    return table
+
+
+def description(check: Check) -> RenderableType:
+    """A check's claims in full: statement, source, what is measured, threshold and its reason."""
+    table = Table(title=f"{check.name}: {check.title}", title_justify="left", show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for claim in check.claims:
+        table.add_row("claim", Text(claim.key, style="bold"))
+        for name in ("statement", "source", "measured", "threshold"):
+            table.add_row(name, Text(getattr(claim, name)))
+        table.add_row("recorded", _word(claim.expected), end_section=True)
     return table
 
 

@@ -8,8 +8,9 @@ import torch
 
 from harness_ext.theory.check import Cell, Check, Claim, Finding, Measured, Preset, verdict
 from harness_ext.theory.linear_attention.model import squared_errors
-from harness_ext.theory.linear_attention.optimum import Optimum, least_risk
+from harness_ext.theory.linear_attention.optimum import Optimum, least_risk, searched
 from harness_ext.theory.linear_attention.prompts import draw_pairs, tokens
+from harness_ext.theory.linear_attention.structure import Structure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,8 +48,9 @@ class RiskOrdering(Check):
             "Pairwise and triplet prompts reach the same risk: arrows add nothing without dropout.",
             SOURCE,
             MEASURED,
-            "P(L) and T(L) within 1 % for L = 2, which is exact, and 15 % for L = 3, which is what "
-            "minimising from few starts resolves.",
+            "P(L) and T(L), each found by a search of its own, within 1 % for L = 2, three times "
+            "the integration's error, where both must also be within 1 % of the closed form; "
+            "within 15 % for L = 3, which is what minimising from few starts resolves.",
             "holds",
         ),
         Claim(
@@ -82,10 +84,15 @@ class RiskOrdering(Check):
         at = cell.settings
         where = at["layout"], at["layers"], at["n"], at["d"]
         best = least_risk(*where, at["seeds"])
+        # The closed form of two layers is one for both formats: only searches can disagree.
+        found = best
+        if at["layout"] != "single" and at["layers"] == 2:
+            found = searched(Structure(at["layout"], 2), at["n"], at["d"], at["seeds"])
         figures: dict[str, Any] = {
             "risk": best.risk,
+            "searched": found.risk,
             "error": best.error,
-            "starts": list(best.starts),
+            "starts": list(found.starts),
             **_simulated(best, at["n"], at["d"]),
         }
         if at["layout"] == "single":
@@ -127,20 +134,35 @@ class RiskOrdering(Check):
         )
 
     def _formats_agree(self, best: dict[Key, dict[str, Any]], points: list[Any]) -> Finding:
-        gaps, others, passed, control = {}, {}, True, True
+        gaps, others, exact = {}, {}, {}
+        passed, control = True, True
         for layers, n in points:
-            pairwise = best["pairwise", layers, n]["risk"]
-            gap = _gap(pairwise, best["triplet", layers, n]["risk"])
-            other = _gap(pairwise, best["single", layers, n]["risk"])
-            passed &= gap <= TOLERANCE[layers]
-            control &= other > TOLERANCE[layers]
-            gaps[f"L={layers} n={n}"], others[f"L={layers} n={n}"] = gap, other
+            at, found = f"L={layers} n={n}", best["pairwise", layers, n]["searched"]
+            gaps[at] = _gap(found, best["triplet", layers, n]["searched"])
+            others[at] = _gap(found, best["single", layers, n]["searched"])
+            if layers == 2:
+                for layout in ("pairwise", "triplet"):
+                    own = best[layout, layers, n]
+                    exact[f"{layout} {at}"] = _gap(own["searched"], own["risk"])
+            passed &= gaps[at] <= TOLERANCE[layers]
+            control &= others[at] > TOLERANCE[layers]
+        passed &= all(gap <= TOLERANCE[2] for gap in exact.values())
+        largest = {
+            layers: max(gap for at, gap in gaps.items() if at.startswith(f"L={layers} "))
+            for layers in sorted({layers for layers, _ in points})
+        }
+        listed = ", ".join(f"{gap:.2%} for L = {layers}" for layers, gap in largest.items())
         return Finding(
             "formats-agree",
             verdict(passed, control),
-            f"P and T differ by at most {max(gaps.values()):.1%}",
+            f"searched apart, P and T differ by at most {listed}; two layers are within "
+            f"{max(exact.values()):.2%} of the closed form",
             f"P and S with as many layers differ by at least {min(others.values()):.0%}",
-            {"pairwise against triplet": gaps, "pairwise against single": others},
+            {
+                "pairwise against triplet": gaps,
+                "search against closed form": exact,
+                "pairwise against single": others,
+            },
         )
 
     def _single_best(self, best: dict[Key, dict[str, Any]], points: list[Any]) -> Finding:
@@ -192,11 +214,9 @@ class RiskOrdering(Check):
 
 
 def _seed_blocks(layout: str, layers: int, starts: int) -> list[list[int]]:
-    """Starts in blocks of two where a start takes long; two layers of pairs need none."""
-    if layout == "single":
+    """Starts in blocks of two where a start takes long."""
+    if layout == "single" or layers == 2:
         return [list(range(2 * starts))]
-    if layers == 2:
-        return [[0]]
     return [list(range(k, min(k + 2, starts))) for k in range(0, starts, 2)]
 
 

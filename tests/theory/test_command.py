@@ -40,6 +40,7 @@ def test_a_claim_that_ends_otherwise_exits_with_1_and_is_named(tmp_path, capsys)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["list", "square"], "unknown check 'square'; did you mean squares"),
         (["run", "square"], "unknown check 'square'; did you mean squares"),
         (["run", "all", "--preset", "papers"], "unknown preset 'papers'; did you mean paper"),
         (["run", "all", "--seeds", 0], "--seeds is 0"),
@@ -64,6 +65,11 @@ def test_a_folder_of_another_run_is_refused(tmp_path, capsys) -> None:
 def test_checks_are_listed(capsys) -> None:
     assert taskvec("list") == 0
     assert "squares" in capsys.readouterr().out
+
+
+def test_a_named_check_is_described_in_full(capsys) -> None:
+    assert taskvec("list", "squares") == 0
+    assert "none needed" in capsys.readouterr().out
 
 
 def test_the_command_line_starts_without_torch_or_matplotlib() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harness_ext.errors import UsageError
-from harness_ext.theory import Cell
+from harness_ext.theory import Cell, Preset
 from harness_ext.theory.critical_points import CriticalPoints, stationary, support
 
 CHECK = CriticalPoints()
@@ -48,9 +48,9 @@ def test_perturbations_that_show_nothing_leave_it_inconclusive() -> None:
     assert verdicts(GOOD, weak, training_cell([0.8, 0.7], [0.2]))[0] == "inconclusive"
 
 
-def test_mass_elsewhere_and_one_seed_alone_do_not_hold() -> None:
+def test_mass_elsewhere_and_mass_that_varies_too_much_do_not_hold() -> None:
     assert verdicts(GOOD, training_cell([0.3, 0.4], [0.2]))[2] == "does not hold"
-    assert verdicts(GOOD, training_cell([0.9], [0.2]))[2] == "does not hold"
+    assert verdicts(GOOD, training_cell([0.95, 0.3], [0.2]))[2] == "does not hold"
 
 
 def test_gradients_tell_an_optimum_from_its_neighbours() -> None:
@@ -68,3 +68,8 @@ def test_untrained_weights_have_chance_mass_on_the_support() -> None:
     share = sum(found["untrained"]) / 8
     assert abs(share - found["chance"]) < 0.05
     assert len(found["heat"]) == 15
+
+
+def test_one_seed_is_too_few_for_standard_errors() -> None:
+    with pytest.raises(UsageError, match="--seeds is 1"):
+        CriticalPoints().cells(Preset("quick", 1))

@@ -4,7 +4,7 @@ import json
 
 from rich.console import Console
 
-from harness_ext.theory import Preset, Workers, report, run
+from harness_ext.theory import CHECKS, Preset, Workers, report, run
 
 from .toy import Squares, Surprise
 
@@ -41,4 +41,21 @@ def test_the_table_says_where_a_verdict_differs_from_the_recorded_one() -> None:
 def test_the_listing_names_checks_claims_and_recorded_outcomes() -> None:
     text = shown(report.listing([Squares(), Surprise()]))
     for word in ("squares", "surprise", "grow", "holds", "does not hold"):
+        assert word in text
+
+
+def test_long_names_of_checks_and_claims_are_whole_in_a_narrow_terminal() -> None:
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(report.listing(CHECKS))
+    text = capture.get()
+    for check in CHECKS:
+        assert check.name in text
+        for claim in check.claims:
+            assert claim.key in text
+
+
+def test_a_description_gives_every_claim_in_full() -> None:
+    text = shown(report.description(Squares()))
+    for word in ("grow", "Squares grow.", "arithmetic", "k²", "none needed", "holds"):
         assert word in text

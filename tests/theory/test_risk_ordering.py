@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from harness_ext.theory import Cell, Preset
 from harness_ext.theory.risk_ordering import RiskOrdering
 
@@ -12,6 +14,7 @@ def cells(**changes: dict) -> list[tuple[Cell, dict]]:
     for (layout, layers), risk in RISKS.items():
         figures = {
             "risk": risk,
+            "searched": risk,
             "error": 0.0,
             "without_positions": risk,
             "without_mixing": 4.0,
@@ -37,8 +40,14 @@ def test_a_standard_error_that_reaches_the_bound_does_not_hold() -> None:
     assert verdicts(triplet2={"error": 0.4})[0] == "does not hold"
 
 
-def test_formats_two_percent_apart_do_not_agree_at_two_layers() -> None:
-    assert verdicts(triplet2={"risk": 0.765})[1] == "does not hold"
+def test_searches_of_the_formats_two_percent_apart_do_not_agree_at_two_layers() -> None:
+    apart = {"risk": 0.765, "searched": 0.765}
+    assert verdicts(triplet2=apart)[1] == "does not hold"
+
+
+def test_searches_of_two_layers_that_miss_the_closed_form_do_not_agree() -> None:
+    missed = {"searched": 0.765}
+    assert verdicts(pairwise2=missed, triplet2=missed)[1] == "does not hold"
 
 
 def test_a_control_below_the_bound_leaves_it_inconclusive() -> None:
@@ -68,3 +77,4 @@ def test_a_measured_cell_has_a_risk_an_error_and_a_simulation() -> None:
     found = CHECK.measure(Cell(CHECK.name, settings))
     assert abs(found["simulated"] - found["risk"]) < 5 * found["simulated_error"]
     assert found["without_mixing"] > found["risk"]
+    assert found["searched"] == pytest.approx(found["risk"], rel=0.03)

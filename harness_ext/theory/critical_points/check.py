@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
+from harness_ext.errors import UsageError
 from harness_ext.theory.check import Cell, Check, Claim, Finding, Measured, Preset, verdict
 from harness_ext.theory.critical_points import stationary, support
 
@@ -62,6 +63,10 @@ class CriticalPoints(Check):
     def cells(self, preset: Preset) -> list[Cell]:
         """One per case and seed for gradients; one per format and seed block for training."""
         quick = preset.name == "quick"
+        if preset.seeds == 1:
+            raise UsageError(
+                f"--seeds is 1; {self.name} needs at least 2, for the standard errors of its shares"
+            )
         repeats = preset.seeds or (1 if quick else 8)
         gradients = [
             {"part": "gradient", "layout": layout, "separable": separable, "layers": layers}

@@ -48,9 +48,8 @@ def measure(
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and its standard error, which is infinite for one value."""
-    error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.inf
-    return float(np.mean(values)), float(error)
+    """Mean and its standard error, of two values or more."""
+    return float(np.mean(values)), float(np.std(values, ddof=1) / len(values) ** 0.5)
 
 
 def draw(cells: list[tuple[Any, dict[str, Any]]], figure: SubFigure) -> None:
