@@ -88,8 +88,10 @@ def description(check: Check) -> RenderableType:
 
 def _table(outcome: Outcome) -> Table:
     table = Table(title=f"{outcome.check.name}: {outcome.check.title}", title_justify="left")
-    for header, ratio in (("claim", 4), ("verdict", 2), ("figures", 8), ("negative control", 6)):
-        table.add_column(header, ratio=ratio)
+    table.add_column("claim", ratio=4, overflow="fold")
+    table.add_column("verdict", min_width=max(map(len, COLOURS)))
+    table.add_column("figures", ratio=8)
+    table.add_column("negative control", ratio=6)
     table.expand = True
     table.show_lines = True
     claims = {claim.key: claim for claim in outcome.check.claims}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import joblib
 import torch
@@ -22,7 +24,7 @@ BackendName = Literal["loky", "dask", "ray"]
 Work = tuple[Check, Cell]
 
 CONNECT_SECONDS = 10
-"""How long a Dask scheduler has to answer."""
+"""How long a cluster has to answer."""
 
 
 @dataclass(frozen=True)
@@ -173,14 +175,22 @@ def _ray(address: str) -> Iterator[None]:
     except ImportError as error:
         raise UsageError(_missing("ray")) from error
     try:
+        _knock(address)
         ray.init(address=address)
-    except (ConnectionError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"no Ray cluster answers at {address}: {error}") from error
     register_ray()
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nothing listens: Ray itself would try again for minutes."""
+    place = urlsplit(address if "//" in address else f"//{address}")
+    if place.port is not None:  # none in `auto`
+        socket.create_connection((place.hostname, place.port), CONNECT_SECONDS).close()
 
 
 def _missing(backend: str) -> str:

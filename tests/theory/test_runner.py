@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import socket
+import sys
+from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 import torch
@@ -97,12 +100,34 @@ def test_workers_that_cannot_be_are_refused(workers, message) -> None:
         run([Squares()], QUICK, workers=workers)
 
 
-def test_an_address_where_no_scheduler_answers_is_refused(monkeypatch) -> None:
+@pytest.fixture
+def dead_address() -> Iterator[str]:
+    """A port of this machine where nothing listens, and nothing else will."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_an_address_where_no_scheduler_answers_is_refused(monkeypatch, dead_address) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr("harness_ext.theory.runner.CONNECT_SECONDS", 1)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    workers = Workers(backend="dask", address=f"tcp://127.0.0.1:{port}")
+    workers = Workers(backend="dask", address=f"tcp://{dead_address}")
     with pytest.raises(UsageError, match="no Dask scheduler answers"):
+        run([Squares()], QUICK, workers=workers)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_a_dead_ray_address_is_refused_before_ray_tries_for_minutes(
+    scheme, monkeypatch, dead_address
+) -> None:
+    class Ray(ModuleType):
+        def init(self, address: str) -> None:
+            raise AssertionError("must not be reached")
+
+    fakes = {name: Ray(name) for name in ("ray", "ray.util", "ray.util.joblib")}
+    fakes["ray.util.joblib"].register_ray = None  # type: ignore[attr-defined]
+    for name, module in fakes.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    workers = Workers(backend="ray", address=f"{scheme}{dead_address}")
+    with pytest.raises(UsageError, match="no Ray cluster answers"):
         run([Squares()], QUICK, workers=workers)
