@@ -6,6 +6,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from harness_ext.errors import UsageError
+from harness_ext.theory.axes import plain_logarithmic
 from harness_ext.theory.check import Cell, Check, Claim, Finding, Measured, Preset, verdict
 from harness_ext.theory.critical_points import stationary, support
 
@@ -196,4 +197,5 @@ def _draw_scores(cells: list[tuple[Any, dict[str, Any]]], figure: Any) -> None:
     axis.set(
         yscale="log", ylabel="largest |z| / bound", title="Gradient of the risk in every weight"
     )
+    plain_logarithmic(axis.yaxis)
     axis.legend(fontsize=7, ncols=3)

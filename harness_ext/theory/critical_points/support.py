@@ -55,13 +55,17 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 def draw(cells: list[tuple[Any, dict[str, Any]]], figure: SubFigure) -> None:
     """Heat maps of |D| in layer 1, a mean over seeds, by format and sign flips."""
     cases = sorted({(at["layout"], at["flips"]) for at, _ in cells})
-    for axis, case in zip(figure.subplots(1, len(cases), squeeze=False)[0], cases, strict=True):
+    axes = figure.subplots(1, len(cases), squeeze=False)[0]
+    for axis, case in zip(axes, cases, strict=True):
         own = [f["heat"] for at, f in cells if (at["layout"], at["flips"]) == case]
         heat = np.mean(own, axis=0)
         image = axis.imshow(heat / heat.max(), cmap="viridis", vmin=0, vmax=1)
         flips = "with" if case[1] else "without"
         axis.set(title=f"{case[0]}, {flips} flips", xlabel="query position", ylabel="key position")
-        figure.colorbar(image, ax=axis, label="mean |D|, largest = 1", shrink=0.8)
+        for side in (axis.xaxis, axis.yaxis):
+            side.get_major_locator().set_params(integer=True)
+    figure.colorbar(image, ax=axes, label="mean |D|, largest = 1", shrink=0.8)
+    figure.suptitle("D of the first layer, trained freely")
 
 
 def _plain_columns(layout: Format, n: int) -> Tensor:

@@ -44,8 +44,9 @@ def _coefficients(axes: Axes, measured: Measured) -> None:
     ]
     step = max(len(labels) // 12, 1)
     axes.set_xticks(places[::step], labels[::step], rotation=60, ha="right", fontsize=7)
-    axes.set(title="Dropout risk of the arrows", ylabel="over the average of all masks")
-    axes.legend(fontsize=8)
+    axes.set(title="Dropout risk of the arrows", ylabel="risk / average of all masks")
+    axes.margins(y=0.3)
+    axes.legend(fontsize=7, loc="lower left")
 
 
 def _weights(axes: Axes, measured: Measured, n: int, figure: Figure) -> None:
@@ -71,7 +72,7 @@ def _last_columns(axes: Axes, measured: Measured, n: int) -> None:
             column = np.array(m["derived"]["weights"])[:, -1]
             p = c.settings["p"]
             axes.plot(range(1, n + 1), column, ".-", color=colormaps["plasma"](p), label=f"p = {p}")
-    axes.set(title=f"Last arrow, causal, n = {n}", xlabel="demonstration", ylabel="|M| in it")
+    axes.set(title=f"Last arrow, causal, n = {n}", xlabel="demonstration", ylabel="weight |M|")
     axes.legend(fontsize=8)
 
 

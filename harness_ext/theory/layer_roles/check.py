@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from harness_ext.theory.axes import plain_logarithmic
 from harness_ext.theory.check import Cell, Check, Claim, Finding, Measured, Preset, verdict
 from harness_ext.theory.layer_roles.optima import (
     pair_optimum,
@@ -177,6 +178,7 @@ class LayerRoles(Check):
             yscale="log",
             xticks=[1, 2, 3],
         )
+        plain_logarithmic(condition.yaxis)
         condition.legend(fontsize=8)
 
 

@@ -117,7 +117,7 @@ class RankOne(Check):
             own = [m["error"][count] for _, m in measured]
             error.plot(angles, own, marker, fillstyle="none", label=f"rank {count}, search")
             own = [m["cosine"][count] for _, m in measured]
-            cosine.plot(angles, own, marker, fillstyle="none", label=f"{count} vector(s), search")
+            cosine.plot(angles, own, marker, fillstyle="none", label=f"vectors: {count}, search")
         for name in ANSWERS:
             own = [m["model"]["both ways"][name]["mean"] for _, m in measured]
             style = "kx" if name == "all vectors" else ".-"  # on top of ICL's line

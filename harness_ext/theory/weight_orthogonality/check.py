@@ -127,8 +127,12 @@ class WeightOrthogonality(Check):
         gram = np.array(max(examples, key=lambda one: one["printed"])["gram"])
         size = np.abs(gram).max()
         image = left.imshow(gram, cmap="RdBu_r", vmin=-size, vmax=size)
-        figure.colorbar(image, ax=left, shrink=0.8)
-        left.set(title="Λ4Λ4ᵀ where a search ended\n(last row: the query)", xlabel="row of Λ4")
+        figure.colorbar(image, ax=left, shrink=0.8, label="entry of Λ4Λ4ᵀ")
+        left.set(
+            title="Λ4Λ4ᵀ where a search ended\n(last row: the query)",
+            xlabel="row of Λ4",
+            ylabel="row of Λ4",
+        )
         for key, label in (
             ("printed", "from λ diag(I, 0)"),
             ("rows", "MMᵀ from λI"),
@@ -148,4 +152,8 @@ class WeightOrthogonality(Check):
             excess = [max(m["variants"][name]["excess"], 1e-17) for _, m in measured]
             right.plot([place] * len(excess), excess, "o", fillstyle="none", color=f"C{place}")
         right.set_xticks(range(len(names)), names, rotation=30, ha="right")
-        right.set(title="Risk above the least", ylabel="E‖TF + Wx‖²/d − least", yscale="log")
+        right.set(
+            title="Risk above the least (0 drawn as 1e-17)",
+            ylabel="E‖TF + Wx‖²/d − least",
+            yscale="log",
+        )
