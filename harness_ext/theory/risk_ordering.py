@@ -237,7 +237,7 @@ def _gap(one: float, other: float) -> float:
 
 def _simulated(best: Optimum, n: int, d: int, mixing: bool = True) -> dict[str, float]:
     """Risk of the token-level model on fresh prompts, with its standard error."""
-    weights = best.structure.weights(best.numbers, n, d)
+    weights = best.weights(n, d)
     if not mixing:
         weights = weights.map({"position": torch.zeros_like(weights.position)})
     generator = torch.Generator().manual_seed(n)

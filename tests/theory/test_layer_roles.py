@@ -10,10 +10,9 @@ from harness_ext.theory.layer_roles import (
     explained,
     pair_optimum,
     roles,
-    single_optimum,
 )
 from harness_ext.theory.layer_roles.optima import with_shuffled_positions
-from harness_ext.theory.linear_attention.optimum import least_risk
+from harness_ext.theory.linear_attention.optimum import least_risk, single_optimum
 from harness_ext.theory.linear_attention.structure import Structure, embedded
 
 
@@ -46,12 +45,12 @@ def test_condition_numbers_leave_out_the_hidden_token():
 
 
 def test_plain_descent_leaves_the_condition_number_alone_and_has_a_higher_risk():
-    plain, plain_risk = single_optimum(2, 6, 3, 3, 0, plain=True)
-    ours, risk = single_optimum(2, 6, 3, 3, 0, plain=False)
-    assert plain_risk > risk
-    before, after = (role.condition for role in roles(plain, "single", 6, 3, 50, 0))
+    plain = single_optimum(2, 6, 3, range(3), [False, True, True, True])
+    ours = single_optimum(2, 6, 3, range(3))
+    assert plain.risk > ours.risk
+    before, after = (role.condition for role in roles(plain.weights(6, 3), "single", 6, 3, 50, 0))
     assert after == pytest.approx(before)
-    before, after = (role.condition for role in roles(ours, "single", 6, 3, 50, 0))
+    before, after = (role.condition for role in roles(ours.weights(6, 3), "single", 6, 3, 50, 0))
     assert after < before
 
 

@@ -22,7 +22,7 @@ by at most a fifth; the sign that the answer needs stays clear of it."""
 FIFTH = (0.15, 0.25)
 
 
-def quotient(figures: Mapping[str, list[Any]], above: str, below: str) -> list[float]:
+def _quotient(figures: Mapping[str, list[Any]], above: str, below: str) -> list[float]:
     """The quotient of two curves at the end of training, per seed."""
     tops, bottoms = figures[f"{above}, curve"], figures[f"{below}, curve"]
     return [top[-1] / bottom[-1] for top, bottom in zip(tops, bottoms, strict=True)]
@@ -68,8 +68,16 @@ def _lowest(recipe: str) -> Callable[[Runs], Evidence]:
 def _values(recipe: str) -> Callable[[Runs], Evidence]:
     """Projections of W_V on b_k as shares of that on a_k."""
     return lambda runs: {
-        "|b'W_V b| / a'W_V a": quotient(runs[recipe], "value b", "value a"),
-        "|b'W_V a| / a'W_V a": quotient(runs[recipe], "value a to b", "value a"),
+        "|b'W_V b| / a'W_V a": _quotient(runs[recipe], "value b", "value a"),
+        "|b'W_V a| / a'W_V a": _quotient(runs[recipe], "value a to b", "value a"),
+        "|cos(h0, b)|": runs[recipe]["cos b, 4 pairs"],
+    }
+
+
+def picked_up(recipe: str) -> Callable[[Runs], Evidence]:
+    """What W_V makes of b_k: its projection as a share of that on a_k, and where h0 points."""
+    return lambda runs: {
+        "|b'W_V b| / a'W_V a": _quotient(runs[recipe], "value b", "value a"),
         "|cos(h0, b)|": runs[recipe]["cos b, 4 pairs"],
     }
 
@@ -175,16 +183,10 @@ RULES = (
             "both above 0.4, twice what counts as negligible",
             "holds",
         ),
-        lambda runs: {
-            "|b'W_V b| / a'W_V a": quotient(runs["icl"], "value b", "value a"),
-            "|cos(h0, b)|": runs["icl"]["cos b, 4 pairs"],
-        },
+        picked_up("icl"),
         lambda own, cosine: min(own, cosine) > 2 * SHARE,
         "QA-trained",
-        lambda runs: {
-            "|b'W_V b| / a'W_V a": quotient(runs["qa"], "value b", "value a"),
-            "|cos(h0, b)|": runs["qa"]["cos b, 4 pairs"],
-        },
+        picked_up("qa"),
         _last("icl", mean_of_b_W_V_b_with_its_sign="value b signed"),
     ),
     Rule(

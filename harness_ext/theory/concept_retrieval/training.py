@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from harness_ext.errors import UsageError
 from harness_ext.theory.concept_retrieval.concepts import Concepts, trained_concepts
 from harness_ext.theory.concept_retrieval.model import (
     Architecture,
@@ -51,6 +52,10 @@ class Setting:
     rate: float = 4.0
     decay: float = 1e-3
     spread: float = 0.02
+
+    def __post_init__(self) -> None:
+        if self.pairs < 1:
+            raise UsageError(f"pairs is {self.pairs}; a prompt needs at least 1 demonstration")
 
     def vectors(self) -> Concepts:
         """The trained concepts. Raises UsageError where they do not fit the dimensions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness_ext.theory.check import Claim
-from harness_ext.theory.concept_retrieval.learning import ANSWERABLE, PAPER, SHARE, quotient
+from harness_ext.theory.concept_retrieval.learning import ANSWERABLE, PAPER, SHARE, picked_up
 from harness_ext.theory.concept_retrieval.probes import PAIRS
 from harness_ext.theory.rules import Evidence, Rule, Runs, named
 
@@ -218,16 +218,10 @@ RULES = (
             "both above 0.4, twice what counts as negligible",
             "holds",
         ),
-        lambda runs: {
-            "|b'W_V b| / a'W_V a": quotient(runs["qa-icl"], "value b", "value a"),
-            "|cos(h0, b)|": runs["qa-icl"]["cos b, 4 pairs"],
-        },
+        picked_up("qa-icl"),
         lambda own, cosine: min(own, cosine) > 2 * SHARE,
         "QA-trained",
-        lambda runs: {
-            "|b'W_V b| / a'W_V a": quotient(runs["qa"], "value b", "value a"),
-            "|cos(h0, b)|": runs["qa"]["cos b, 4 pairs"],
-        },
+        picked_up("qa"),
         named("qa-icl", error_at_4_pairs="error, 4 pairs"),
     ),
 )

@@ -34,6 +34,10 @@ def measure(
     """Largest |z| of the gradient's entries on and off the structure, at several points."""
     if n < 2:
         raise UsageError(f"n is {n}; permuting demonstrations needs at least 2")
+    if separable and layout != "single" and layers != 2:
+        raise UsageError(
+            f"layers is {layers}; the optimum of {layout} prompts is known exactly for 2 only"
+        )
     generator = torch.Generator().manual_seed(seed)
     support = Structure(layout, layers).support(n)
     figures: dict[str, Any] = {}

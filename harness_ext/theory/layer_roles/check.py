@@ -5,20 +5,22 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from harness_ext.errors import UsageError
 from harness_ext.theory.axes import plain_logarithmic
 from harness_ext.theory.check import Cell, Check, Claim, Finding, Measured, Preset, verdict
 from harness_ext.theory.layer_roles.optima import (
     pair_optimum,
-    single_optimum,
     untrained,
     with_shuffled_positions,
 )
 from harness_ext.theory.layer_roles.shares import cost_of_no_later_mixing, roles
+from harness_ext.theory.linear_attention.optimum import least_risk, single_optimum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SOURCE = "Dong et al. 2026 (arXiv 2506.09048), Theorems 1 and 2 and their reading"
+STARTS = 8
 MOST = 0.9
 LOWER = 0.9
 D = 4
@@ -113,13 +115,18 @@ class LayerRoles(Check):
             return [role.figures() for role in roles(weights, layout, n, d, prompts, seed)]
 
         if layout == "single":
-            ours, risk = single_optimum(layers, n, d, 8, seed, plain=False)
-            plain, plain_risk = single_optimum(layers, n, d, 8, seed, plain=True)
+            if layers < 2:
+                raise UsageError(
+                    f"layers is {layers}; a step's effect on the next needs at least 2"
+                )
+            starts = range(STARTS * seed, STARTS * (seed + 1))
+            ours = least_risk(layout, layers, n, d, starts)
+            plain = single_optimum(layers, n, d, starts, [False, True, True, True])
             return {
-                "risk": risk,
-                "roles": figures(ours),
-                "plain": figures(plain),
-                "plain risk": plain_risk,
+                "risk": ours.risk,
+                "roles": figures(ours.weights(n, d)),
+                "plain": figures(plain.weights(n, d)),
+                "plain risk": plain.risk,
             }
         weights, risk = pair_optimum(layout, layers, n, d, seed)
         return {

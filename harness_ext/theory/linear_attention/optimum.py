@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from harness_ext.errors import UsageError
+from harness_ext.theory.linear_attention.model import Weights
 from harness_ext.theory.linear_attention.moments import trace_moment
 from harness_ext.theory.linear_attention.prompts import TOKENS, Format
 from harness_ext.theory.linear_attention.quadrature import Sample, Spectrum
@@ -58,6 +59,10 @@ class Optimum:
     error: float
     starts: tuple[float, ...]
 
+    def weights(self, n: int, d: int) -> Weights:
+        """The whole model's weights at the optimum."""
+        return self.structure.weights(self.numbers, n, d)
+
 
 def least_risk(
     layout: Format, layers: int, n: int, d: int, seeds: Sequence[int], positions: bool = True
@@ -73,7 +78,7 @@ def least_risk(
     if n < d:
         raise UsageError(f"n is {n}, below d = {d}: the risk's quadrature needs n of at least d")
     if layout == "single":
-        return _single(structure, n, d, seeds, positions)
+        return single_optimum(layers, n, d, seeds, [True, True, True, positions])
     if layers == 2:
         return _two_layers(structure, n, d)
     return searched(structure, n, d, seeds)
@@ -132,21 +137,28 @@ def _concatenating(structure: Structure) -> Tensor:
     return numbers
 
 
-def _single(structure: Structure, n: int, d: int, seeds: Sequence[int], positions: bool) -> Optimum:
-    spectrum = Spectrum.exact(n, d, structure.layers)
-    free = torch.tensor([1.0, 1.0, 1.0, float(positions)], dtype=torch.float64)
-    free = free.repeat(structure.layers)
+def single_optimum(
+    layers: int, n: int, d: int, seeds: Sequence[int], free: Sequence[bool] = (True,) * 4
+) -> Optimum:
+    """The least exact risk of single-token prompts found, from one start per seed.
+
+    `free` says which of A, B, C, D of every layer may be other than 0: plain gradient descent, for
+    one, has no A.
+    """
+    structure = Structure("single", layers)
+    spectrum = Spectrum.exact(n, d, layers)
+    held = torch.tensor(free, dtype=torch.float64).repeat(layers)
 
     def risk(numbers: Tensor) -> Tensor:
-        return single_risk(numbers * free, structure.layers, spectrum)
+        return single_risk(numbers * held, layers, spectrum)
 
     ends = []
     for seed in seeds:
         start = 0.3 * np.random.default_rng(seed).standard_normal(structure.size)
-        ends.append(_descend(risk, start, 1000))
+        ends.append(descend(risk, start, 1000))
     risks = [float(risk(end)) for end in ends]
     best = int(np.argmin(risks))
-    return Optimum(structure, ends[best] * free, risks[best], 0.0, tuple(risks))
+    return Optimum(structure, ends[best] * held, risks[best], 0.0, tuple(risks))
 
 
 def searched(structure: Structure, n: int, d: int, seeds: Sequence[int]) -> Optimum:
@@ -154,15 +166,15 @@ def searched(structure: Structure, n: int, d: int, seeds: Sequence[int]) -> Opti
 
     Starts lie around the single-token optimum of one layer fewer, which the set contains.
     """
-    shorter = Structure("single", structure.layers - 1)
-    centre = embedded(_single(shorter, n, d, range(4), True).numbers, structure.layout)
+    shorter = single_optimum(structure.layers - 1, n, d, range(4))
+    centre = embedded(shorter.numbers, structure.layout)
     ends = []
     for seed in seeds:
         sample = Sample.draw(seed, n, d, DIRECTIONS, RADII)
         noise = SPREAD * np.random.default_rng(seed).standard_normal(structure.size)
         start = centre.numpy() + noise
         risk = partial(structured_risk, structure=structure, sample=sample)
-        ends.append(_descend(risk, start, ITERATIONS))
+        ends.append(descend(risk, start, ITERATIONS))
     # The start is chosen on points of its own, and the risk of the chosen one taken on others.
     trial = Sample.draw(10**6, n, d, 4 * DIRECTIONS, RADII)
     risks = [float(structured_risk(end, structure, trial)) for end in ends]
@@ -178,7 +190,9 @@ def fresh_risk(numbers: Tensor, structure: Structure, n: int, d: int) -> tuple[f
     return float(np.mean(risks)), float(np.std(risks, ddof=1) / np.sqrt(REPLICATES))
 
 
-def _descend(risk: Callable[[Tensor], Tensor], start: np.ndarray, iterations: int) -> Tensor:
+def descend(risk: Callable[[Tensor], Tensor], start: np.ndarray, iterations: int) -> Tensor:
+    """Where BFGS ends from a start of shape (size,): a point of the same shape."""
+
     def value_and_gradient(point: np.ndarray) -> tuple[float, np.ndarray]:
         numbers = torch.tensor(point, requires_grad=True)
         # The logarithm, because risks fall to 1e-5 and the method's tolerances are absolute.

@@ -60,8 +60,8 @@ class Structure:
         least = 1 if self.layout == "single" else 2
         if self.layers < least:
             raise UsageError(
-                f"{self.layout} prompts need at least {least} layer(s), got {self.layers}: "
-                "the first one brings a pair together"
+                f"{self.layout} prompts need at least {least} layer(s), got {self.layers}"
+                + (": the first one brings a pair together" if least > 1 else "")
             )
 
     @property

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from harness_ext.errors import UsageError
 from harness_ext.theory.check import Cell, Check, Claim, Finding, Measured, Preset, verdict
 from harness_ext.theory.linear_attention.optimum import least_risk
 from harness_ext.theory.linear_attention.structure import orthonormal_mixing
@@ -85,6 +86,11 @@ class OneShotEquivalence(Check):
         """Risks of one-shot prompts, and ratios to them by procedure, with their errors."""
         at = cell.settings
         layers, n, d = at["layers"], at["n"], at["d"]
+        if layers < 2 or n < d:
+            raise UsageError(
+                f"layers is {layers} and n is {n}; a vector is read after the first of at least 2 "
+                f"layers, and the least risk needs n of at least d = {d}"
+            )
         if at["model"] == SEARCHED:
             numbers = least_risk("triplet", layers, n, d, [at["seed"]]).numbers
         else:
