@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+
+
+def whole_numbers(axes: Axes) -> None:
+    """Ticks of both axes at whole numbers only, as positions in a matrix are."""
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.get_major_locator().set_params(integer=True)
 
 
 def plain_logarithmic(axis: Axis) -> None:

@@ -75,6 +75,10 @@ def test_a_ratio_far_from_one_does_not_hold_and_settles_nothing_else() -> None:
     assert verdicts(0.5) == ["does not hold", "inconclusive", "inconclusive"]
 
 
+def test_a_ratio_outside_by_less_than_its_error_decides_nothing() -> None:
+    assert verdicts(1.12)[0] == "inconclusive"
+
+
 def test_mismatched_halves_in_the_band_leave_it_inconclusive() -> None:
     assert verdicts(1.0, 1.0)[0] == "inconclusive"
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harness_ext.theory.axes import whole_numbers
 from harness_ext.theory.linear_attention.optimum import least_risk
 from harness_ext.theory.linear_attention.prompts import TOKENS, Format
 from harness_ext.theory.linear_attention.structure import Structure
@@ -30,10 +31,10 @@ def measure(
 ) -> dict[str, Any]:
     """Shares of D's squared norm on the support, seed by seed, and the mean |D| of layer 1."""
     recipe = Recipe(steps, batch, flips=flips)
+    support = Structure(layout, layers).support(n)
     trained, risks = train(layout, layers, n, d, seeds, recipe)
     generator = torch.Generator().manual_seed(seeds[0])
     untrained = initial_weights(generator, layout, layers, n, d, len(seeds), recipe.scale)
-    support = Structure(layout, layers).support(n)
     columns = _plain_columns(layout, n)
     first = trained.position[:, 0]
     return {
@@ -62,8 +63,7 @@ def draw(cells: list[tuple[Any, dict[str, Any]]], figure: SubFigure) -> None:
         image = axis.imshow(heat / heat.max(), cmap="viridis", vmin=0, vmax=1)
         flips = "with" if case[1] else "without"
         axis.set(title=f"{case[0]}, {flips} flips", xlabel="query position", ylabel="key position")
-        for side in (axis.xaxis, axis.yaxis):
-            side.get_major_locator().set_params(integer=True)
+        whole_numbers(axis)
     figure.colorbar(image, ax=axes, label="mean |D|, largest = 1", shrink=0.8)
     figure.suptitle("D of the first layer, trained freely")
 

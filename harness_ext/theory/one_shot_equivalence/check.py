@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,8 @@ class OneShotEquivalence(Check):
             SOURCE,
             MEASURED,
             f"every ratio within {BAND:.0%} of 1: more than three standard errors of a ratio from "
-            f"{PROMPTS} prompts and two seeds, so that chance does not decide",
+            f"{PROMPTS} prompts and two seeds, so that chance does not decide; it fails where one "
+            "is outside by three standard errors more, for some have heavy tails",
             "holds",
         ),
         Claim(
@@ -139,7 +141,8 @@ class OneShotEquivalence(Check):
         axes[1].plot(*zip(*each, strict=True), "k+", label="text, single optima from search")
         axes[0].set_ylabel("risk / risk of one-shot ICL, ± 1 SE")
         figure.suptitle("Injected vector against one demonstration, W of rank one")
-        axes[1].legend(fontsize=8, loc="lower left")
+        handles, labels = axes[1].get_legend_handles_labels()
+        figure.legend(handles, labels, fontsize=8, ncols=5, loc="outside lower center")
 
 
 def _models(measured: Measured, model: str) -> Measured:
@@ -166,6 +169,13 @@ def _in_band(ratio: float) -> bool:
     return abs(ratio - 1) <= BAND
 
 
+def _near_one(found: Iterable[tuple[float, float]]) -> bool | None:
+    """Whether all ratios are in the band; None where those outside may be so by chance."""
+    outside = [(ratio, error) for ratio, error in found if not _in_band(ratio)]
+    far = any(abs(ratio - 1) > BAND + 3 * error for ratio, error in outside)
+    return False if far else None if outside else True
+
+
 def _finding(claim: str, procedure: str, built: Measured, reliable: bool) -> Finding:
     found = ratios(built, procedure, "vector")
     control = [ratio for ratio, _ in ratios(built, procedure, "mismatched").values()]
@@ -173,7 +183,7 @@ def _finding(claim: str, procedure: str, built: Measured, reliable: bool) -> Fin
     error = max(error for _, error in found.values())
     return Finding(
         claim,
-        verdict(all(map(_in_band, means)), reliable and not any(map(_in_band, control))),
+        verdict(_near_one(found.values()), reliable and not any(map(_in_band, control))),
         f"ratio between {min(means):.3g} and {max(means):.3g} over {len(means)} points (L, n), "
         f"standard errors up to {error:.2g}",
         f"x and y halves from different W: ratio between {min(control):.3g} and {max(control):.3g}",
@@ -185,15 +195,16 @@ def _finding(claim: str, procedure: str, built: Measured, reliable: bool) -> Fin
 
 
 def _searched_finding(searched: Measured, reliable: bool) -> Finding:
-    found = [figures["text"]["vector"][0] for _, figures in searched]
-    missed = sum(not _in_band(ratio) for ratio in found)
+    found = [figures["text"]["vector"] for _, figures in searched]
+    means = [ratio for ratio, _ in found]
+    missed = sum(not _in_band(ratio) for ratio in means)
     return Finding(
         "at-any-optimum",
-        verdict(missed == 0, reliable),
-        f"{missed} of {len(found)} searched optima are outside; ratio between {min(found):.3g} and "
-        f"{max(found):.3g}",
+        verdict(_near_one(found), reliable),
+        f"{missed} of {len(means)} searched optima are outside; ratio between {min(means):.3g} and "
+        f"{max(means):.3g}",
         "models whose arrows carry what pairs do are inside at every n"
         if reliable
         else "models whose arrows carry what pairs do are not all inside",
-        {"ratios": found},
+        {"ratios": means},
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness_ext.theory.axes import whole_numbers
 from harness_ext.theory.check import Cell, Check, Claim, Finding, Measured, Preset, verdict
 from harness_ext.theory.weight_orthogonality.risk import (
     OTHER_FUNCTION,
@@ -123,6 +124,7 @@ class WeightOrthogonality(Check):
         left, middle, right = figure.subplots(1, 3)
         largest = max(cell.settings["n"] for cell, _ in measured)
         found = [one for _, m in measured for one in m["searches"].values()]
+        found = [one for one in found if one["excess"] <= OPTIMAL]
         examples = [m["searches"]["arrows only"] for c, m in measured if c.settings["n"] == largest]
         gram = np.array(max(examples, key=lambda one: one["printed"])["gram"])
         size = np.abs(gram).max()
@@ -133,6 +135,7 @@ class WeightOrthogonality(Check):
             xlabel="row of Λ4",
             ylabel="row of Λ4",
         )
+        whole_numbers(left)
         for key, label in (
             ("printed", "from λ diag(I, 0)"),
             ("rows", "MMᵀ from λI"),
