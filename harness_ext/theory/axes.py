@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 def whole_numbers(axes: Axes) -> None:
     """Ticks of both axes at whole numbers only, as positions in a matrix are."""
+    from matplotlib.ticker import MaxNLocator
+
     for axis in (axes.xaxis, axes.yaxis):
-        axis.get_major_locator().set_params(integer=True)
+        axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def plain_logarithmic(axis: Axis) -> None:
