@@ -41,6 +41,7 @@ def _run(args: argparse.Namespace) -> int:
 
     from harness_ext import theory
     from harness_ext.theory import report
+    from harness_ext.theory.store import write_json
 
     checks = theory.select(args.checks)
     preset = theory.preset(args.preset, args.seeds)
@@ -50,8 +51,9 @@ def _run(args: argparse.Namespace) -> int:
     outcomes = theory.run(checks, preset, folder, workers)
     for outcome in outcomes:
         report.write(outcome, path / outcome.check.name)
+    write_json(path / "verdicts.json", report.summary(outcomes, preset))
     Console().print(report.verdicts(outcomes))
-    print(f"figures and pictures: {path}")
+    print(f"verdicts, figures and pictures: {path}")
     return _status(outcomes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness_ext.theory.check import Check
+from harness_ext.theory.check import Check, Preset
 from harness_ext.theory.runner import Outcome
 from harness_ext.theory.store import write_bytes, write_json
 
@@ -37,6 +38,28 @@ def figures(outcome: Outcome) -> dict[str, Any]:
             {"settings": dict(cell.settings), "figures": figures}
             for cell, figures in outcome.measured
         ],
+    }
+
+
+def summary(outcomes: Sequence[Outcome], preset: Preset) -> dict[str, Any]:
+    """How every claim of a run ended, and what it was run with; no figures of single cells."""
+    packages = ("numpy", "scipy", "torch")
+    return {
+        "preset": asdict(preset),
+        "versions": {package: version(package) for package in packages},
+        "checks": {
+            outcome.check.name: {
+                found.claim: {
+                    "verdict": found.verdict,
+                    "recorded": claim.expected,
+                    "statement": claim.statement,
+                    "summary": found.summary,
+                    "control": found.control,
+                }
+                for claim, found in zip(outcome.check.claims, outcome.findings, strict=True)
+            }
+            for outcome in outcomes
+        },
     }
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -24,6 +25,9 @@ def taskvec(*arguments: object) -> int:
 def test_a_run_that_ends_as_recorded_exits_with_0(tmp_path, capsys) -> None:
     assert taskvec("run", "squares", "--out", tmp_path, "--jobs", 1) == 0
     assert (tmp_path / "squares" / "figures.json").exists()
+    verdicts = json.loads((tmp_path / "verdicts.json").read_text())
+    assert verdicts["preset"] == {"name": "quick", "seeds": None}
+    assert verdicts["checks"]["squares"]["grow"]["verdict"] == "holds"
     captured = capsys.readouterr()
     assert "holds" in captured.out
     assert "cell" not in captured.err  # no progress bar where nobody looks
