@@ -17,8 +17,11 @@ N, D, LAYERS = 10, 4, 2
 STEPS, SEEDS = 20_000, 40
 """What the paper trains."""
 
-SHORT = 500
-"""Steps trained here; the rate halves eight times on the way, as in the long run."""
+TIMED = 100
+"""Steps trained from random weights, for their time and for how far they come."""
+
+ON = Recipe(steps=200, batch=1000, rate=0.002, flips=True)
+"""How training goes on from the weights that the search found."""
 
 PROMPTS, BLOCK = 40_000, 4_000
 
@@ -34,12 +37,17 @@ def losses(weights: Weights, fresh: list[Pairs]) -> torch.Tensor:
     return torch.cat([squared_errors(weights, tokens(pairs, "triplet"), pairs) for pairs in fresh])
 
 
+def single(weights: Weights) -> Weights:
+    """The first seed's weights, double precision."""
+    return weights.map({name: value[0].double() for name, value in weights.tensors().items()})
+
+
 def test_search_is_50_times_faster_than_sampled_training_to_a_risk_no_worse(
     benchmark, fresh
 ) -> None:
     begin = perf_counter()
-    weights, _ = train("triplet", LAYERS, N, D, [0], Recipe(SHORT, batch=1000, flips=True))
-    step = (perf_counter() - begin) / SHORT
+    short, _ = train("triplet", LAYERS, N, D, [0], Recipe(TIMED, batch=1000, flips=True))
+    step = (perf_counter() - begin) / TIMED
     training = step * STEPS * SEEDS
 
     best = benchmark.pedantic(
@@ -47,17 +55,23 @@ def test_search_is_50_times_faster_than_sampled_training_to_a_risk_no_worse(
     )
     ratio = training / benchmark.stats.stats.median
 
-    ours = losses(best.structure.weights(best.numbers, N, D), fresh)
-    trained = losses(weights.map({k: v[0].double() for k, v in weights.tensors().items()}), fresh)
-    gap = trained - ours
-    error = float(gap.std() / len(gap) ** 0.5)
+    found = best.weights(N, D)
+    start = found.map({name: value[None].float() for name, value in found.tensors().items()})
+    further, _ = train("triplet", LAYERS, N, D, [0], ON, start)
+    ours = losses(found, fresh)
+    # On the same prompts, so that their luck cancels.
+    gaps = {
+        f"{TIMED} steps from random weights": losses(single(short), fresh) - ours,
+        f"{ON.steps} steps on from ours": losses(single(further), fresh) - ours,
+    }
     benchmark.extra_info |= {
         "sampled training: seconds per step": round(step, 4),
         "sampled training / search by quadrature": round(ratio),
         "risk: search": round(float(ours.mean()), 4),
-        f"risk: trained {SHORT} steps": round(float(trained.mean()), 4),
-        "risk: trained − search, standard error": round(error, 4),
     }
     assert ratio >= 50
-    # On the same prompts, so that their luck cancels: training is not below by any measure.
-    assert float(gap.mean()) > -2 * error
+    for name, gap in gaps.items():
+        error = float(gap.std() / len(gap) ** 0.5)
+        benchmark.extra_info[f"risk above ours: {name}"] = f"{float(gap.mean()):.4f} ± {error:.4f}"
+        # Unrestricted weights could go below; that they do not is what no worse means.
+        assert float(gap.mean()) > -2 * error

@@ -56,16 +56,24 @@ def initial_weights(
 
 
 def train(
-    layout: Format, layers: int, n: int, d: int, seeds: Sequence[int], recipe: Recipe
+    layout: Format,
+    layers: int,
+    n: int,
+    d: int,
+    seeds: Sequence[int],
+    recipe: Recipe,
+    start: Weights | None = None,
 ) -> tuple[Weights, Tensor]:
     """Trained weights, with a leading seed dimension, and each seed's risk, shape (seeds,).
 
     The seeds are trained together, one batched model, on prompts drawn for the whole block: no
-    seed's weights touch another's. The risk is the mean over the last tenth of the steps.
+    seed's weights touch another's. The risk is the mean over the last tenth of the steps. Training
+    goes on from `start`, single precision with the seed dimension, or begins with normal weights.
     """
     generator = torch.Generator().manual_seed(int("".join(f"{seed:03}" for seed in seeds)) % 2**63)
-    start = initial_weights(generator, layout, layers, n, d, len(seeds), recipe.scale)
-    weights = start.map({k: v.requires_grad_() for k, v in start.tensors().items()})
+    if start is None:
+        start = initial_weights(generator, layout, layers, n, d, len(seeds), recipe.scale)
+    weights = start.map({k: v.clone().requires_grad_() for k, v in start.tensors().items()})
     parameters = list(weights.tensors().values())
     optimizer = torch.optim.AdamW(parameters, recipe.rate, betas=(0.9, 0.9), weight_decay=0.05)
     halving = max(1, recipe.steps // 8)
