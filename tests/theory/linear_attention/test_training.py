@@ -28,6 +28,15 @@ def test_training_lowers_every_seeds_risk() -> None:
     assert (after < before).all()
 
 
+def test_training_goes_on_from_given_weights_and_leaves_them_alone() -> None:
+    recipe = Recipe(steps=30, batch=100)
+    first, risk = train("single", 1, 6, 2, [0], recipe)
+    kept = first.map({name: value.clone() for name, value in first.tensors().items()})
+    _, lower = train("single", 1, 6, 2, [0], recipe, first)
+    assert float(lower) < float(risk)
+    assert same(first, kept)
+
+
 def test_gradients_vanish_at_an_optimum_and_not_beside_it() -> None:
     structure = Structure("pairwise", 2)
     best = two_layer_numbers("pairwise", 5, 2)
