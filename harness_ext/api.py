@@ -109,7 +109,7 @@ def task_vector(
     )
     _check_ending(bench, context)
     with _evaluating(model):
-        [[made]] = TaskVector(bench).plan(context, context.pool()[:1]).injections
+        [[[made]]] = TaskVector(bench).plan(context, context.pool()[:1]).injections
     # The vectors of the other layers, of which this one is a part, are not kept with it.
     return replace(made, vector=made.vector.clone())
 

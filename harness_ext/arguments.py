@@ -8,8 +8,9 @@ from typing import Any
 
 from lm_eval.models.huggingface import HFLM
 
-from harness_ext.config import FIELDS, suggestion
+from harness_ext.config import FIELDS
 from harness_ext.errors import UsageError
+from harness_ext.parsing import suggestion
 
 LOADING = (
     "attn_implementation",

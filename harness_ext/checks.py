@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from harness_ext import packaged_models
 from harness_ext.config import AUTO, SteeringConfig
 from harness_ext.errors import UsageError
+from harness_ext.heads.select import head_count
 from harness_ext.methods.selection import needs_development
 from harness_ext.steering.context import Document
 from harness_ext.steering.episodes import EpisodeShape, episode_about
@@ -43,16 +44,28 @@ def loading(pretrained: object, argument: str = "pretrained") -> Iterator[None]:
         ) from error
 
 
-def check_layer(steering: SteeringConfig, config: Any) -> None:
-    """The layer has to be one of the model's, by its transformers configuration."""
-    n_layers = getattr(config.get_text_config(), "num_hidden_layers", None)
-    if n_layers is None or steering.layer == AUTO or not steering.steered:
+def check_model(steering: SteeringConfig, config: Any) -> None:
+    """The layer has to be one of the model's, and heads have to be left where some are knocked out.
+
+    config: the model's transformers configuration.
+    """
+    text = config.get_text_config()
+    n_layers = getattr(text, "num_hidden_layers", None)
+    if n_layers is None or not steering.steered:
         return
-    if int(steering.layer) >= n_layers:
+    if steering.layer != AUTO and int(steering.layer) >= n_layers:
         raise UsageError(
             f"layer={steering.layer} is out of range: the model has {n_layers} layers, 0 to "
             f"{n_layers - 1}. Pass one of these, or layer=auto."
         )
+    heads = getattr(text, "num_attention_heads", None)
+    if steering.ablate != "none" and isinstance(heads, int):
+        count = n_layers * heads
+        if head_count(steering.head_fraction, count) == count:
+            raise UsageError(
+                f"head_fraction={steering.head_fraction} knocks out all {count} heads of the "
+                "model. Lower it."
+            )
 
 
 def check_vector_paths(steering: SteeringConfig) -> None:
@@ -67,7 +80,7 @@ def check_response_cache(steering: SteeringConfig) -> None:
     """lm-eval's response cache and steering exclude each other."""
     if steering.steered:
         raise UsageError(
-            f"--use_cache cannot be combined with method={steering.method}: lm-eval stores answers "
+            f"--use_cache cannot be combined with {steering.steering}: lm-eval stores answers "
             "by the prompt's text alone, so answers of another task, draw or vector with the same "
             "prompt would be returned. Drop --use_cache."
         )
@@ -86,9 +99,9 @@ def check_output_type(steering: SteeringConfig, output_type: str, tasks: Iterabl
     """Whole texts, as rolling perplexities score them, have no cue to steer at."""
     if steering.steered and output_type == ROLLING:
         raise UsageError(
-            f"method={steering.method} injects at a cue, and {ROLLING} "
+            f"{steering.steering} needs prompts that end in a cue, and {ROLLING} "
             f"({', '.join(sorted(tasks))}) scores whole texts that have none. Run these tasks with "
-            "method=none."
+            "method=none alone."
         )
 
 
@@ -104,7 +117,7 @@ def check_task(
     if "acc_mutual_info" in context.task.aggregation():
         raise UsageError(
             f"task {context.name!r} reports acc_mutual_info, which scores its choices without a "
-            "prompt as well; there is no cue to steer at. Remove the metric, or run method=none."
+            "prompt as well; there is no cue to steer at. Remove the metric, or steer nothing."
         )
     made_here = steering.vectors is None
     if made_here and steering.method == "tv_ms" and context.shots > steering.demos:

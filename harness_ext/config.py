@@ -5,36 +5,38 @@ Nothing heavy is imported, so that arguments can be checked before a model is lo
 
 from __future__ import annotations
 
-import difflib
 import logging
-import math
-import os
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from harness_ext.errors import UsageError
+from harness_ext import combining, parsing
+from harness_ext.parsing import AUTO as AUTO
+from harness_ext.parsing import Auto as Auto
+from harness_ext.parsing import Parser
 
 log = logging.getLogger(__name__)
 
-METHODS = ("none", "tv", "tv_m", "tv_ms")
+METHODS = ("none", *combining.TASK_VECTORS, *combining.HEADS)
 Mode = Literal["replace", "add"]
-AUTO: Literal["auto"] = "auto"
-Auto = Literal["auto"]
+InjectAt = Literal["layer", "own"]
+AblateAt = Literal["all", "cue"]
+AblateWith = Literal["zero", "mean"]
 
 
-_OF_THE_FILE = ("layer", "mode", "strength", "demos", "queries", "average", "dev", "seed")
-"""Arguments that vectors from a file bring with them."""
+def _about(parse: Parser, accepted: str, help: str, with_heads: Any = None) -> Mapping[str, Any]:
+    """with_heads: the default where heads are injected or knocked out, if it is another."""
+    return {"parse": parse, "accepted": accepted, "help": help, "with_heads": with_heads}
 
 
-def _about(accepted: str, help: str) -> Mapping[str, str]:
-    return {"accepted": accepted, "help": help}
+def _words(accepted: tuple[str, ...]) -> tuple[Parser, str]:
+    """The parser of one of some words, and what it accepts."""
+    return parsing.choice(accepted), ", ".join(f"`{word}`" for word in accepted)
 
 
 @dataclass(frozen=True)
 class SteeringConfig:
-    """What to inject, where, and on which draws: one checked set of steering arguments.
+    """What to inject or knock out, where, and on which draws: one checked set of arguments.
 
     Built by :func:`parse_model_args`; every field is one `--model_args` name.
     """
@@ -42,57 +44,74 @@ class SteeringConfig:
     method: str = field(
         default="tv",
         metadata=_about(
-            "`none`, `tv`, `tv_m`, `tv_ms`",
-            "`none` runs the model unsteered (then it equals stock `hf`); `tv` injects a task "
+            *_words(METHODS),
+            "`none` injects nothing (without `ablate` it equals stock `hf`); `tv` injects a task "
             "vector, the state at the last cue of a prompt with demonstrations, at the last cue; "
             "`tv_m` and `tv_ms` inject one at every cue of an N-shot prompt: `tv_m` from N+1 "
-            "prompts, `tv_ms` from the last N+1 cues of one.",
+            "prompts, `tv_ms` from the last N+1 cues of one; `tr`, `tl`, `ih` and `random` add "
+            "the summed mean outputs of attention heads at the last cue: task-recognition, "
+            "task-learning or induction heads, or others drawn at random.",
         ),
     )
     layer: int | Auto = field(
         default=AUTO,
         metadata=_about(
+            parsing.layer,
             "`auto` or a layer index, from 0",
-            "Layer after which the vector is read and injected; `auto` takes the one with the best "
-            "development accuracy, task by task.",
+            "Layer after which the vector is injected (and a task vector read); `auto` takes the "
+            "one with the best development accuracy, task by task.",
         ),
     )
     mode: Mode = field(
         default="replace",
         metadata=_about(
-            "`replace`, `add`",
+            *_words(get_args(Mode)),
             "`replace` puts the vector in the place of the state; `add` adds strength · vector to "
-            "it.",
+            "it, as outputs of heads always are.",
+            with_heads="add",
         ),
     )
     strength: float | Auto = field(
         default=AUTO,
         metadata=_about(
+            parsing.strength,
             "`auto` or a number",
-            "Factor on an added vector (`mode=add` only); `auto` takes the best on the development "
-            "episodes out of 0.5, 1, 2 and 4.",
+            "Factor on an added vector (`mode=add` only); `auto` takes the best on the "
+            "development episodes out of 0.5, 1, 2 and 4 (heads: 1, 2, 4 and 8).",
         ),
     )
     demos: int = field(
-        default=10, metadata=_about("a whole number ≥ 1", "Demonstrations in an extraction prompt.")
+        default=10,
+        metadata=_about(
+            parsing.whole(1),
+            "a whole number ≥ 1",
+            "Demonstrations in an extraction prompt.",
+            with_heads=8,
+        ),
     )
     queries: int = field(
         default=1,
         metadata=_about(
-            "a whole number ≥ 1", "Dummy queries that one extraction is averaged over."
+            parsing.whole(1),
+            "a whole number ≥ 1",
+            "Dummy queries that one extraction is averaged over.",
         ),
     )
     average: int = field(
         default=0,
         metadata=_about(
+            parsing.whole(0),
             "a whole number ≥ 0",
-            "0: every tested query gets a vector from a prompt of its own, as in the paper. N > 0: "
-            "one reusable vector per task, the mean over N episodes (much faster).",
+            "0: every tested query gets a vector from a prompt of its own, as in the paper. N > "
+            "0: one reusable vector per task, the mean over N episodes (much faster). Heads are "
+            "always scored, and their outputs averaged, over N ≥ 1 episodes.",
+            with_heads=50,
         ),
     )
     dev: int = field(
         default=50,
         metadata=_about(
+            parsing.whole(1),
             "a whole number ≥ 1",
             "Development episodes from which `auto` chooses, and `tv_m` takes its other vectors.",
         ),
@@ -100,29 +119,92 @@ class SteeringConfig:
     cue: str = field(
         default="→",
         metadata=_about(
-            "any text", "Text that ends a demonstration's input, right before the answer."
+            parsing.cue,
+            "any text",
+            "Text that ends a demonstration's input, right before the answer.",
         ),
     )
     seed: int = field(
         default=0,
         metadata=_about(
+            parsing.whole(),
             "a whole number",
-            "Draws of episodes. (In the tasks of this package a tested query's own demonstrations "
-            "follow lm-eval's few-shot seed instead, so that in-context learning and the vector "
-            "see the same ones.)",
+            "Draws of episodes and of random heads. (In the tasks of this package a tested "
+            "query's own demonstrations follow lm-eval's few-shot seed instead, so that "
+            "in-context learning and the vector see the same ones.)",
+        ),
+    )
+    head_fraction: float = field(
+        default=0.03,
+        metadata=_about(
+            parsing.fraction,
+            "a number above 0, at most 1",
+            "Share of all the model's heads that are taken, those with the best scores; one at "
+            "least.",
+        ),
+    )
+    squared: bool = field(
+        default=False,
+        metadata=_about(
+            parsing.flag,
+            "`True`, `False`",
+            "Take the squared norm in the scores of `tr` and `tl` heads.",
+        ),
+    )
+    inject_at: InjectAt = field(
+        default="layer",
+        metadata=_about(
+            *_words(get_args(InjectAt)),
+            "`layer` adds the sum of the heads' outputs after one layer; `own` adds each head's "
+            "after the head's own layer.",
+        ),
+    )
+    draws: int = field(
+        default=3,
+        metadata=_about(
+            parsing.whole(1),
+            "a whole number ≥ 1",
+            "Draws of `random` heads; the tested documents are dealt over them.",
+        ),
+    )
+    ablate: str = field(
+        default="none",
+        metadata=_about(
+            *_words(("none", *combining.HEADS)),
+            "Heads knocked out while the prompt runs and the answer is generated or scored, with "
+            "`method=none` alone.",
+        ),
+    )
+    ablate_at: AblateAt = field(
+        default="all",
+        metadata=_about(
+            *_words(get_args(AblateAt)),
+            "`all` knocks them out at every token: a head does part of its work at the labels of "
+            "the demonstrations, and with `cue`, at the last cue alone, what it wrote there would "
+            "still be read.",
+        ),
+    )
+    ablate_with: AblateWith = field(
+        default="zero",
+        metadata=_about(
+            *_words(get_args(AblateWith)),
+            "What a knocked-out head gives instead: nothing, or its mean output over the tokens "
+            "(with `ablate_at=cue`, the last cues) of the prompts it was scored on.",
         ),
     )
     save_vectors: str | None = field(
         default=None,
         metadata=_about(
+            parsing.path,
             "a folder",
-            "Write each task's vectors there, as TASK.safetensors, as soon as they are made; files "
-            "of that name are replaced.",
+            "Write each task's vectors there, as TASK.safetensors, as soon as they are made; "
+            "files of that name are replaced.",
         ),
     )
     vectors: str | None = field(
         default=None,
         metadata=_about(
+            parsing.path,
             "a file, or a folder of them",
             "Inject vectors that `save_vectors` wrote, instead of making any; layer, mode and "
             "strength are the file's.",
@@ -131,15 +213,23 @@ class SteeringConfig:
 
     def said(self) -> dict[str, Any]:
         """The arguments that had a part in a run, for its results."""
+        values = vars(self)
         if not self.steered:
             return {"method": self.method}
-        silent = _OF_THE_FILE if self.vectors is not None else ()
-        return {name: value for name, value in asdict(self).items() if name not in silent}
+        silent = set(combining.idle(values))
+        if self.vectors is not None:
+            silent.update(combining.OF_THE_FILE)
+        return {name: value for name, value in values.items() if name not in silent}
 
     @property
     def steered(self) -> bool:
-        """Whether the method changes the model's states at all."""
-        return self.method != "none"
+        """Whether anything is changed in the model's forward at all."""
+        return combining.is_steered(vars(self))
+
+    @property
+    def steering(self) -> str:
+        """The argument that says what is done, as it is given: `method=tv`, or `ablate=tr`."""
+        return combining.steering(vars(self))
 
 
 FIELDS: Mapping[str, Any] = {f.name: f for f in fields(SteeringConfig)}
@@ -149,139 +239,27 @@ def parse_model_args(kwargs: Mapping[str, Any]) -> tuple[SteeringConfig, dict[st
     """Split `--model_args` into the steering configuration and everything else.
 
     Values may be strings or already parsed, as lm-eval hands them over; the word `none` arrives as
-    Python's None. Raises :class:`UsageError` for a value outside its range.
+    Python's None. Raises :class:`UsageError` for a value outside its range, and for arguments that
+    do not go together.
     """
-    steering = {name: value for name, value in kwargs.items() if name in FIELDS}
+    given = {
+        name: FIELDS[name].metadata["parse"](name, value)
+        for name, value in kwargs.items()
+        if name in FIELDS
+    }
     rest = {name: value for name, value in kwargs.items() if name not in FIELDS}
-    return _build(steering), rest
+    return _build(given), rest
 
 
 def _build(given: Mapping[str, Any]) -> SteeringConfig:
-    values: dict[str, Any] = {}
-    for name, value in given.items():
-        values[name] = _PARSERS[name](name, value)
-    ignored = [name for name in values if name != "method"]
-    if values.get("method") == "none" and ignored:
+    values = {**{name: f.default for name, f in FIELDS.items()}, **given}
+    if combining.uses_heads(values):
+        other = {name: f.metadata["with_heads"] for name, f in FIELDS.items()}
+        own = {name: value for name, value in other.items() if value is not None}
+        values = {**values, **own, **given}
+    combining.check(given, values)
+    config = SteeringConfig(**values)
+    ignored = [name for name in given if name != "method"]
+    if not config.steered and ignored:
         log.warning("method=none steers nothing, so these have no effect: %s", ", ".join(ignored))
-    mode = values.get("mode", FIELDS["mode"].default)
-    if mode == "replace" and values.get("strength", AUTO) != AUTO:
-        raise UsageError(
-            f"strength={values['strength']} has no meaning with mode=replace: a vector that "
-            "replaces the state has no factor. Drop it, or pass mode=add."
-        )
-    _check_files(values)
-    return SteeringConfig(**values)
-
-
-def _check_files(values: Mapping[str, Any]) -> None:
-    """Vectors from a file bring what made them, and are not written again."""
-    if values.get("vectors") is None:
-        return
-    said = [name for name in (*_OF_THE_FILE, "save_vectors") if values.get(name) is not None]
-    if said:
-        raise UsageError(
-            f"vectors={values['vectors']} brings what its vectors were made with; drop "
-            f"{', '.join(f'{name}={values[name]}' for name in said)}, or drop vectors to make new "
-            "ones."
-        )
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """A closing sentence naming the nearest known names, or nothing where none is near."""
-    near = difflib.get_close_matches(name, list(known), n=3)
-    return f" Did you mean {' or '.join(near)}?" if near else ""
-
-
-def _choice(name: str, value: Any, accepted: tuple[str, ...]) -> str:
-    text = "none" if value is None else str(value)
-    if text not in accepted:
-        raise UsageError(
-            f"{name}={text} is not known; accepted: {', '.join(accepted)}."
-            f"{suggestion(text, accepted)}"
-        )
-    return text
-
-
-def _method(name: str, value: Any) -> str:
-    return _choice(name, value, METHODS)
-
-
-def _mode(name: str, value: Any) -> str:
-    return _choice(name, value, get_args(Mode))
-
-
-def _whole(name: str, value: Any, least: int | None) -> int:
-    accepted = "a whole number" if least is None else f"a whole number ≥ {least}"
-    written = re.fullmatch(r"\s*([+-]?\d+)(\.0*)?\s*", str(value))
-    number = int(written[1]) if written else None
-    if number is None or (least is not None and number < least):
-        raise UsageError(f"{name}={_shown(value)} is not accepted; {name} takes {accepted}.")
-    return number
-
-
-def _shown(value: Any) -> Any:
-    """The value as it was typed: lm-eval reads -1 as the float -1.0."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _at_least(least: int | None) -> Any:
-    return lambda name, value: _whole(name, value, least)
-
-
-def _layer(name: str, value: Any) -> int | Auto:
-    if value == AUTO:
-        return AUTO
-    try:
-        return _whole(name, value, 0)
-    except UsageError:
-        raise UsageError(
-            f"layer={_shown(value)} is not accepted; layer takes auto or a layer index, counted "
-            "from 0."
-        ) from None
-
-
-def _strength(name: str, value: Any) -> float | Auto:
-    if value == AUTO:
-        return AUTO
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number):
-        raise UsageError(f"strength={value} is not accepted; strength takes auto or a number.")
-    return number
-
-
-def _cue(name: str, value: Any) -> str:
-    text = str(value) if value is not None else ""
-    if not text.strip():
-        raise UsageError(
-            f"cue={text!r} is empty; cue takes the text that ends a demonstration's input, such "
-            "as → or Answer:."
-        )
-    return text
-
-
-def _path(name: str, value: Any) -> str | None:
-    if value is None:
-        return None
-    text = str(value)
-    if not text.strip() or isinstance(value, bool):
-        raise UsageError(f"{name}={value!r} is not accepted; {name} takes a path.")
-    return os.path.expanduser(text)
-
-
-_PARSERS = {
-    "method": _method,
-    "layer": _layer,
-    "mode": _mode,
-    "strength": _strength,
-    "demos": _at_least(1),
-    "queries": _at_least(1),
-    "average": _at_least(0),
-    "dev": _at_least(1),
-    "cue": _cue,
-    "seed": _at_least(None),
-    "save_vectors": _path,
-    "vectors": _path,
-}
+    return config

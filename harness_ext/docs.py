@@ -78,19 +78,52 @@ def arguments_table() -> str:
 
 def tasks_table() -> str:
     """The word tasks, by category and word list, from the tasks themselves."""
-    from lm_eval.tasks import TaskManager
-
-    from harness_ext.plugin import tasks_dir
-
-    manager = TaskManager(include_path=str(tasks_dir()), include_defaults=False)
-    rows = [
-        (_category(manager.task_index[name].tags), task)
-        for name, task in manager.load(manager.all_subtasks)["tasks"].items()
-    ]
+    rows = _tasks(lambda name: not name.startswith(_OTHERS))
     rows.sort(key=lambda row: (row[0], row[1].DATASET_NAME, _ORDER.index(row[1].direction)))
     return _table(
         ("task", "category", "pairs train / test", "test documents", "example", "version"),
         ((f"`{task.task_name}`", category, *_facts(task)) for category, task in rows),
+    )
+
+
+def classification_table() -> str:
+    """The tasks over sentences, by category and set, from the tasks themselves."""
+    rows = _tasks(lambda name: name.startswith("classify_"))
+    return _table(
+        ("task", "tag", "labels", "sentences train / test", "version"),
+        (
+            (
+                f"`{task.task_name}`",
+                f"`taskvec_{category}`",
+                ", ".join(dict.fromkeys(pair.forms("y")[0] for pair in task.pairs)),
+                _facts(task)[0],
+                str(task.VERSION),
+            )
+            for category, task in sorted(rows, key=lambda row: (row[0], row[1].DATASET_NAME))
+        ),
+    )
+
+
+def hub_table() -> str:
+    """The tasks over data sets of the hub, from their YAML files: loading them would fetch data."""
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    manager = _manager()
+    return _table(
+        ("task", "data set", "labels", "train / test", "version"),
+        (
+            (
+                f"`{config['task']}`",
+                " ".join(f"`{config[key]}`" for key in _DATA_SET if key in config),
+                ", ".join(options["labels"].values()),
+                f"{options['splits']['train']} / {options['splits']['test']}",
+                str(config["metadata"]["version"]),
+            )
+            for name in manager.all_subtasks
+            if name.startswith("hub_")
+            for config in [load_yaml(manager.task_index[name].yaml_path, resolve_func=False)]
+            for options in [config["dataset_kwargs"]]
+        ),
     )
 
 
@@ -119,11 +152,34 @@ def shots_tasks_table() -> str:
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "arguments": arguments_table,
     "tasks": tasks_table,
+    "classification": classification_table,
+    "hub": hub_table,
     "results": results_tables,
     "shots": shots_tables,
     "shots_tasks": shots_tasks_table,
 }
 _ORDER = ("forward", "inverse", "bijection")
+# How the names of tasks begin that are over no word list.
+_OTHERS = ("classify_", "hub_")
+_DATA_SET = ("dataset_path", "dataset_name")
+
+
+def _manager() -> Any:
+    from lm_eval.tasks import TaskManager
+
+    from harness_ext.plugin import tasks_dir
+
+    return TaskManager(include_path=str(tasks_dir()), include_defaults=False)
+
+
+def _tasks(wanted: Callable[[str], bool]) -> list[tuple[str, Any]]:
+    """The tasks of the wanted names, each with its category."""
+    manager = _manager()
+    names = [name for name in manager.all_subtasks if wanted(name)]
+    return [
+        (_category(manager.task_index[name].tags), task)
+        for name, task in manager.load(names)["tasks"].items()
+    ]
 
 
 def _category(tags: Iterable[str]) -> str:
@@ -131,7 +187,7 @@ def _category(tags: Iterable[str]) -> str:
 
 
 def _facts(task: Any) -> tuple[str, ...]:
-    """What the table says of a word task, from the number of pairs on."""
+    """What the table says of a task, from the number of pairs on."""
     splits = [pair.split for pair in task.pairs]
     first = task.eval_docs[0]
     return (

@@ -22,11 +22,10 @@ from harness_ext.config import parse_model_args
 from harness_ext.errors import UsageError
 from harness_ext.methods import REGISTRY, Bench, Memory, Method
 from harness_ext.planning import Encode, plan_requests
+from harness_ext.rows import RowPlan, Wave, waves
+from harness_ext.running import steering
 from harness_ext.steering.anatomy import Anatomy, dissect
-from harness_ext.steering.inject import Edit, inject
-from harness_ext.steering.overflow import refusing_overflow
 from harness_ext.steering.prompts import EncodedPrompt, PromptEncoder
-from harness_ext.steering.rows import RowPlan, Wave, waves
 from harness_ext.steering.task_context import watch_tasks
 
 watch_tasks()
@@ -77,7 +76,7 @@ class TaskVectorLM(HFLM):
                 f"with_steering changes steering arguments alone, not {', '.join(rest)}; load "
                 "another model for these."
             )
-        checks.check_layer(other.steering, self._config)
+        checks.check_model(other.steering, self._config)
         checks.check_vector_paths(other.steering)
         other._method, other._records, other._reported = None, {}, False
         other._steer()
@@ -109,7 +108,7 @@ class TaskVectorLM(HFLM):
 
     def _check_against(self, config: Any) -> None:
         check_unknown(self._loading, config)
-        checks.check_layer(self.steering, config)
+        checks.check_model(self.steering, config)
 
     def _bench(self, anatomy: Anatomy) -> Bench:
         return Bench(
@@ -197,21 +196,21 @@ class TaskVectorLM(HFLM):
     # ---- forwards ---------------------------------------------------------------------------
 
     def _model_call(self, inps: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Logits of a batch padded on the right, with the running wave's injections."""
-        with self._injecting(inps):
+        """Logits of a batch padded on the right, steered as the running wave is."""
+        with self._steering(inps):
             logits: Tensor = super()._model_call(inps, *args, **kwargs)
         return logits
 
     def _model_generate(self, context: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Continuations of a batch padded on the left, with the running wave's injections."""
-        with self._injecting(context, kwargs["attention_mask"]):
+        """Continuations of a batch padded on the left, steered as the running wave is."""
+        with self._steering(context, kwargs["attention_mask"]):
             ids: Tensor = super()._model_generate(context, *args, **kwargs)
         return ids
 
-    def _injecting(self, ids: Tensor, mask: Tensor | None = None) -> AbstractContextManager[None]:
+    def _steering(self, ids: Tensor, mask: Tensor | None = None) -> AbstractContextManager[None]:
         if self._method is None or self._wave is None:
             return nullcontext()
-        return _steering(self._method.bench.anatomy, self._wave.edits(ids, mask), len(ids))
+        return steering(self._method.bench, self._wave, ids, mask)
 
     @contextmanager
     def _during(self, wave: Wave) -> Iterator[None]:
@@ -267,13 +266,6 @@ class TaskVectorLM(HFLM):
         if self._method is not None:
             info["steering"]["model"] = self._method.bench.fingerprint()
         return info
-
-
-@contextmanager
-def _steering(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Iterator[None]:
-    """Injects `edits` into batches of `rows` rows, and stops where a state overflows under them."""
-    with inject(anatomy, edits, rows), refusing_overflow(anatomy, edits, rows):
-        yield
 
 
 def _name(pretrained: str | PreTrainedModel | None) -> str:

@@ -1,4 +1,4 @@
-"""From lm-eval's requests to the rows that are run: which ids, and which injections in them."""
+"""From lm-eval's requests to the rows that are run: which ids, and what is done to them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from lm_eval.api.instance import Instance
 
 from harness_ext import checks
-from harness_ext.methods import Method
-from harness_ext.steering.inject import Injection
+from harness_ext.heads.ablate import Ablation
+from harness_ext.methods import AtCues, Method
+from harness_ext.rows import RowPlan
 from harness_ext.steering.prompts import EncodedPrompt, PromptEncoder
-from harness_ext.steering.rows import RowPlan
 from harness_ext.steering.task_context import context_of
 
 log = logging.getLogger(__name__)
@@ -49,8 +49,8 @@ def plan_requests(
     for name, numbers in by_task.items():
         plan = method.plan(contexts[name], [requests[n].doc for n in numbers])
         for n, injections in zip(numbers, plan.injections, strict=True):
-            plans[n] = _row(prompts[n], injections)
-        cut = sum(len(plans[n].edits) < cues[name] for n in numbers)
+            plans[n] = _row(prompts[n], injections, plan.ablation)
+        cut = sum(len(prompts[n].cues) < cues[name] for n in numbers)
         records[name] = {**plan.record, "prompts_cut": cut}
         if cut:
             log.warning(
@@ -63,7 +63,8 @@ def plan_requests(
     return [plans[n] for n in range(len(requests))], records
 
 
-def _row(prompt: EncodedPrompt, injections: Sequence[Injection]) -> RowPlan:
+def _row(prompt: EncodedPrompt, injections: AtCues, ablation: Ablation | None) -> RowPlan:
     """The injections are for the prompt's last cues, of which truncation may have cut some."""
-    own = injections[-len(prompt.cues) :]
-    return RowPlan(prompt.ids, tuple(zip(prompt.cues, own, strict=True)))
+    own = zip(prompt.cues, injections[-len(prompt.cues) :], strict=True)
+    edits = tuple((cue, injection) for cue, several in own for injection in several)
+    return RowPlan(prompt.ids, edits, prompt.cues, ablation)

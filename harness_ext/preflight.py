@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from harness_ext import packaged_models, plugin
-from harness_ext.config import SteeringConfig, parse_model_args, suggestion
+from harness_ext.config import SteeringConfig, parse_model_args
 from harness_ext.errors import UsageError
+from harness_ext.parsing import suggestion
 
 
 def check(namespace: argparse.Namespace) -> None:
@@ -107,7 +108,7 @@ def _check_model(
     config = _configuration(model_args)
     if config is not None:
         check_unknown(model_args, config)
-        checks.check_layer(steering, config)
+        checks.check_model(steering, config)
 
 
 def _check_dtype(dtype: Any) -> None:
@@ -119,7 +120,7 @@ def _check_dtype(dtype: Any) -> None:
         )
 
 
-def _folder(pretrained: Any) -> Path | None:
+def folder_of(pretrained: Any) -> Path | None:
     """A model's folder, where it is on this machine already."""
     for row in packaged_models.rows():
         if pretrained == packaged_models.PREFIX + row.name or (row.is_default and not pretrained):
@@ -133,7 +134,7 @@ def _configuration(model_args: Mapping[str, Any]) -> Any | None:
 
     from harness_ext import checks
 
-    folder = _folder(model_args.get("pretrained"))
+    folder = folder_of(model_args.get("pretrained"))
     if folder is None or model_args.get("trust_remote_code") or model_args.get("gguf_file"):
         return None
     with checks.loading(model_args.get("pretrained", folder)):
@@ -146,7 +147,7 @@ def _chat_template(model_args: Mapping[str, Any]) -> Callable[..., str] | None:
 
     from harness_ext import checks
 
-    folder = _folder(model_args.get("tokenizer") or model_args.get("pretrained"))
+    folder = folder_of(model_args.get("tokenizer") or model_args.get("pretrained"))
     if folder is None or model_args.get("trust_remote_code") or model_args.get("gguf_file"):
         return None
     with checks.loading(folder):

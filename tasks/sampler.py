@@ -1,9 +1,13 @@
-"""Demonstrations drawn for each document by itself: `sampler: !function sampler.EpisodeSampler`."""
+"""Demonstrations drawn for each document by itself: `sampler: !function sampler.EpisodeSampler`.
+
+`BalancedSampler` draws them with all labels, and `shuffled_words` shows them with their words in
+disorder.
+"""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from hashlib import sha256
 from random import SystemRandom
@@ -16,7 +20,7 @@ from harness_ext.errors import UsageError
 Document = dict[str, Any]
 
 
-class EpisodeSampler(ContextSampler):  # type: ignore[misc]
+class EpisodeSampler(ContextSampler):
     """Draws demonstrations that depend on the tested document and on no other.
 
     lm-eval's own sampler advances one generator from document to document, so that demonstrations
@@ -75,3 +79,47 @@ class EpisodeSampler(ContextSampler):  # type: ignore[misc]
                 f"{len(available)} available. Ask for at most {len(available)}."
             )
         return available[:n]
+
+
+class BalancedSampler(EpisodeSampler):
+    """Draws demonstrations in which every label occurs as often as any other, give or take one.
+
+    For tasks with few labels. Drawn at random, eight demonstrations leave out one of four labels in
+    38 % of the prompts, and the very label of the query in 10 %. An answer outside the labels shown
+    is then the prompt's doing, and a score of heads that compares the labels shown has nothing to
+    compare. The query is drawn apart from its demonstrations, so they say nothing about its label.
+    """
+
+    def order(self, doc: Document, draw: int | str = 0) -> list[Document]:
+        """The demonstrations in rounds: one of each label, another one of each, and so on.
+
+        Every round keeps the order of `EpisodeSampler.order`, in which labels follow no pattern.
+        A label that has run out is left out of later rounds.
+        """
+        ranked = super().order(doc, draw)
+        shown: Counter[str] = Counter()
+        rounds: list[int] = []
+        for candidate in ranked:
+            rounds.append(shown[candidate["target"]])
+            shown[candidate["target"]] += 1
+        order = sorted(range(len(ranked)), key=rounds.__getitem__)
+        return [ranked[place] for place in order]
+
+
+def shuffled_words(doc: Document) -> str:
+    """The prompt of a demonstration with the words of its query in disorder, case and all.
+
+    `fewshot_config: {doc_to_text: !function sampler.shuffled_words}` shows demonstrations so and
+    leaves the tested query alone. The disorder follows from the query, and never is its own order
+    unless there is no other: a sentence stands the same way in every prompt, be it one that is
+    answered or one that a vector is read from.
+    """
+    words = doc["query"].split()
+    for attempt in range(100):
+        keys = [
+            sha256(f"{attempt} {n} {doc['query']}".encode()).digest() for n in range(len(words))
+        ]
+        shuffled = [words[n] for n in sorted(range(len(words)), key=keys.__getitem__)]
+        if shuffled != words:
+            break
+    return f"Example: {' '.join(shuffled)} →"

@@ -1,4 +1,4 @@
-"""A task over a word list: `class: !function word_task.WordTask` in a task's YAML.
+"""A task over a list of pairs: `class: !function word_task.WordTask` in a task's YAML.
 
 lm-eval loads this file by its path, so it cannot import what lies beside it: the YAML names the
 sampler and the metrics as well.
@@ -6,22 +6,23 @@ sampler and the metrics as well.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import datasets
 from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
 
 from harness_ext.errors import UsageError
+from harness_ext.pair_lists import SPLITS, Pair, read_pairs, with_symbols
 
 LISTS = Path(__file__).parent / "lists"
-SPLITS = ("train", "test")
+SENTENCES = Path(__file__).parent / "sentences"
+OPINIONS = Path(__file__).parent / "opinions"
 MIN_TEST_DOCUMENTS = 50
 # The sides that queries come from.
 DIRECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -34,51 +35,40 @@ OTHER_SIDE: Mapping[str, str] = {"x": "y", "y": "x"}
 Document = dict[str, Any]
 
 
-class Pair(NamedTuple):
-    """A row of a word list: the accepted forms of each side, the one shown in prompts first."""
+class WordTask(ConfigurableTask):
+    """Queries from one side of a list of pairs, or both, answered with the other side.
 
-    x: tuple[str, ...]
-    y: tuple[str, ...]
-    split: str
+    The YAML gives the list as `dataset_name` (see `list_path`), and as `dataset_kwargs` the
+    direction: `forward` asks for y given x, `inverse` for x given y, `bijection` both in one task.
+    `symbols`, a mapping, replaces every y by a symbol, in demonstrations and as the right answer.
 
-    @property
-    def name(self) -> str:
-        """Identifies the pair in its list."""
-        return f"{self.x[0]}|{self.y[0]}"
-
-    def forms(self, side: str) -> tuple[str, ...]:
-        """The accepted forms of side "x" or "y"."""
-        return self.x if side == "x" else self.y
-
-
-class WordTask(ConfigurableTask):  # type: ignore[misc]
-    """Queries from one side of a word list, or both, answered with the other side.
-
-    The YAML gives the list as `dataset_name`, the name of a file in lists/ or a path that ends in
-    .jsonl, and as `dataset_kwargs` the direction: `forward` asks for y given x, `inverse` for x
-    given y, `bijection` both in one task. A document is a dictionary of the query, the target, all
-    accepted answers (the target first), the pair, the query's side, and a draw number: where the
-    test split has few queries, all of them stand again with draw 1, 2 … until there are at least
-    50 test documents, which get different demonstrations.
+    A document is a dictionary of the query, the target, all accepted answers (the target first),
+    the pair, the query's side, and a draw number: where the test split has few queries, all of them
+    stand again with draw 1, 2 … until there are at least 50 test documents, which get different
+    demonstrations. Symbols change nothing of a pair's name, so that a task with symbols shows the
+    same pairs as the one without.
     """
 
     sampler: Any  # lm-eval's attribute: whatever has sample(n, eval_doc=…)
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Raises :class:`UsageError` for a word list or direction that cannot be used."""
+        """Raises :class:`UsageError` for a list, direction or symbols that cannot be used."""
         # lm-eval passes `class` on, which is no field of its own TaskConfig.
         super().__init__(config={key: value for key, value in config.items() if key != "class"})
 
     def download(self, dataset_kwargs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
-        """Read the word list into the splits `train` and `test`; nothing is fetched or cached."""
-        direction = str((dataset_kwargs or {}).get("direction"))
+        """Read the pairs into the splits `train` and `test`."""
+        options = dict(dataset_kwargs or {})
+        direction = str(options.pop("direction", None))
         if direction not in DIRECTIONS:
             raise UsageError(
                 f"{self.task_name}: direction={direction} is not known. Write dataset_kwargs: "
                 f"{{direction: …}} into the task's YAML with one of {', '.join(DIRECTIONS)}."
             )
         self.direction = direction
-        self.pairs = read_pairs(list_path(self.DATASET_NAME))
+        symbols = options.pop("symbols", {})
+        pairs = self.read(options)
+        self.pairs = with_symbols(pairs, symbols, self.task_name) if symbols else pairs
         queries = {
             split: documents((pair for pair in self.pairs if pair.split == split), direction)
             for split in SPLITS
@@ -93,6 +83,10 @@ class WordTask(ConfigurableTask):  # type: ignore[misc]
         self.dataset = datasets.DatasetDict(
             {split: datasets.Dataset.from_list(docs) for split, docs in queries.items()}
         )
+
+    def read(self, options: Mapping[str, Any]) -> list[Pair]:
+        """The pairs of the list, which is a local file; `options` is the rest of dataset_kwargs."""
+        return read_pairs(list_path(self.DATASET_NAME))
 
     def accepted_answers(self, doc: Document) -> list[str]:
         """Every answer that counts as right, the target first."""
@@ -173,7 +167,7 @@ class WordTask(ConfigurableTask):  # type: ignore[misc]
 
     @cached_property
     def _words_of_pair(self) -> dict[str, frozenset[str]]:
-        return {pair.name: frozenset(pair.x + pair.y) for pair in self.pairs}
+        return {pair.name: frozenset(pair.x + pair.forms("y")) for pair in self.pairs}
 
 
 class _SamplerFor:
@@ -192,47 +186,20 @@ class _SamplerFor:
 
 
 def list_path(name: str | None) -> Path:
-    """The file of a word list, given its name in lists/ or a path that ends in .jsonl.
+    """The file of a list, given its name in lists/, sentences/ or opinions/, or a .jsonl path.
 
     Raises :class:`UsageError` where there is no such file.
     """
     text = str(name)
-    path = Path(text) if text.endswith(".jsonl") else LISTS / f"{text}.jsonl"
+    folders = (LISTS, SENTENCES, OPINIONS)
+    known = {path.stem: path for folder in folders for path in folder.glob("*.jsonl")}
+    path = Path(text) if text.endswith(".jsonl") else known.get(text, LISTS / f"{text}.jsonl")
     if not path.is_file():
-        known = ", ".join(sorted(found.stem for found in LISTS.glob("*.jsonl")))
         raise UsageError(
             f"There is no word list {text} ({path}). dataset_name takes the path of a .jsonl file "
-            f"or one of: {known}."
+            f"or one of: {', '.join(sorted(known))}."
         )
     return path
-
-
-def read_pairs(path: Path) -> list[Pair]:
-    """The pairs of a word list, in its order. Raises :class:`UsageError` naming a faulty line."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [_pair(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
-
-
-def _pair(line: str, place: str) -> Pair:
-    try:
-        row = json.loads(line)
-        pair = Pair(x=_forms(row, "x"), y=_forms(row, "y"), split=row.pop("split"))
-        if row or pair.split not in SPLITS:
-            raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(
-            f'{place}: not a row of a word list: {line!r}. A row is {{"x": text, "y": text, '
-            '"split": "train" or "test"}, and may have lists of texts "x_also" and "y_also".'
-        ) from None
-    return pair
-
-
-def _forms(row: dict[str, Any], side: str) -> tuple[str, ...]:
-    also = row.pop(f"{side}_also", [])
-    forms = [row.pop(side), *also]
-    if not isinstance(also, list) or not all(isinstance(form, str) and form for form in forms):
-        raise TypeError
-    return tuple(forms)
 
 
 def documents(pairs: Iterable[Pair], direction: str) -> list[Document]:

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
-from harness_ext.config import FIELDS, METHODS, SteeringConfig, parse_model_args, suggestion
+from harness_ext.config import FIELDS, METHODS, SteeringConfig, parse_model_args
 from harness_ext.errors import UsageError
 from harness_ext.methods import REGISTRY
+from harness_ext.parsing import suggestion
+
+HEADS = ("tr", "tl", "ih", "random")
 
 
 def parsed(**given: Any) -> SteeringConfig:
@@ -38,6 +41,13 @@ def test_nothing_given_is_the_paper_setting() -> None:
         "dev": 50,
         "cue": "→",
         "seed": 0,
+        "head_fraction": 0.03,
+        "squared": False,
+        "inject_at": "layer",
+        "draws": 3,
+        "ablate": "none",
+        "ablate_at": "all",
+        "ablate_with": "zero",
         "save_vectors": None,
         "vectors": None,
     }
@@ -71,6 +81,15 @@ def test_steering_arguments_are_split_from_all_others() -> None:
         ({"save_vectors": "~/a"}, os.path.expanduser("~/a")),
         ({"method": None}, "none"),
         ({"method": "none"}, "none"),
+        ({"head_fraction": "0.1", "method": "tr"}, 0.1),
+        ({"head_fraction": 1, "method": "tr"}, 1.0),
+        ({"squared": "true", "method": "tl"}, True),
+        ({"squared": False, "method": "tl"}, False),
+        ({"draws": "5", "method": "random"}, 5),
+        ({"inject_at": "own", "method": "ih"}, "own"),
+        ({"ablate": None}, "none"),
+        ({"ablate": "tr", "method": None}, "tr"),
+        ({"ablate_at": "cue", "ablate": "tr", "method": None}, "cue"),
     ],
 )
 def test_values_may_be_texts_or_parsed_already(given: dict[str, Any], value: Any) -> None:
@@ -125,6 +144,10 @@ def test_a_strength_for_a_vector_that_replaces_is_refused() -> None:
     [
         ({"method": "tvv"}, "none, tv", "tv"),
         ({"mode": "replce"}, "replace, add", "replace"),
+        ({"ablate": "trr", "method": "none"}, "none, tr, tl, ih, random", "tr"),
+        ({"inject_at": "owm", "method": "tr"}, "layer, own", "own"),
+        ({"ablate_at": "cues"}, "all, cue", "cue"),
+        ({"ablate_with": "means"}, "zero, mean", "mean"),
         ({"mode": None}, "replace, add", None),
     ],
 )
@@ -151,10 +174,129 @@ def test_a_configuration_cannot_be_changed_and_fits_into_json() -> None:
 
 def test_only_the_method_none_is_unsteered() -> None:
     assert [method for method in METHODS if not parsed(method=method).steered] == ["none"]
+    assert parsed(method="none", ablate="tr").steered
 
 
-def test_every_method_is_none_or_has_an_implementation() -> None:
-    assert set(METHODS) == {"none", *REGISTRY}
+@pytest.mark.parametrize("given", [{"method": kind} for kind in HEADS])
+def test_heads_have_defaults_of_their_own(given: dict[str, Any]) -> None:
+    found = parsed(**given)
+    assert (found.mode, found.demos, found.average) == ("add", 8, 50)
+    assert parsed(**given, demos=3).demos == 3
+    assert parsed(**given, average="7").average == 7
+    assert parsed(**given, mode="add", strength=2).strength == 2
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_knocked_out_heads_are_scored_as_injected_ones_are(kind: str) -> None:
+    found, injected = parsed(method="none", ablate=kind), parsed(method=kind)
+    assert (found.demos, found.average) == (injected.demos, injected.average)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "none"])
+def test_heads_are_knocked_out_of_an_unsteered_model_alone(method: str) -> None:
+    message = message_of(method=method, ablate="tr")
+    assert f"it takes method=none, not method={method}. Pass method=none, or drop" in message
+
+
+def test_the_method_that_heads_cannot_be_knocked_out_under_may_be_the_default() -> None:
+    assert "not method=tv, the default. Pass method=none" in message_of(ablate="tl")
+
+
+@pytest.mark.parametrize("value", [0, -0.1, 1.01, "most", True, None, float("nan")])
+def test_a_fraction_outside_its_range_is_refused(value: Any) -> None:
+    message = message_of(method="tr", head_fraction=value)
+    assert f"head_fraction={value} is not accepted; head_fraction takes a number above 0" in message
+
+
+@pytest.mark.parametrize("value", [0, 1, "yes", None])
+def test_what_is_neither_true_nor_false_is_refused(value: Any) -> None:
+    message = message_of(method="tr", squared=value)
+    assert f"squared={value} is not accepted; squared takes True or False." in message
+
+
+def test_every_head_cannot_be_knocked_out() -> None:
+    message = message_of(method="none", ablate="tr", head_fraction=1)
+    assert "head_fraction=1.0 knocks every head out" in message
+    assert parsed(method="tr", head_fraction=1).head_fraction == 1
+
+
+ABLATED = {"method": "none", "ablate": "tr"}
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "beside"),
+    [
+        ({"head_fraction": 0.1}, "head_fraction=0.1", "method=tv"),
+        ({"squared": True, "method": "tv_m"}, "squared=True", "method=tv_m"),
+        ({"squared": True, "method": "ih"}, "squared=True", "method=ih"),
+        ({"squared": True, "method": "none", "ablate": "ih"}, "squared=True", "ablate=ih"),
+        ({"inject_at": "own"}, "inject_at=own", "method=tv"),
+        ({"draws": 5}, "draws=5", "method=tv"),
+        ({"draws": 5, "method": "tr"}, "draws=5", "method=tr"),
+        ({"layer": 3, "method": "tr", "inject_at": "own"}, "layer=3", "inject_at=own"),
+        ({"mode": "replace", "method": "tr"}, "mode=replace", "method=tr"),
+        ({"ablate_at": "all"}, "ablate_at=all", None),
+        ({"ablate_at": "cue", "method": "none"}, "ablate_at=cue", None),
+        ({"ablate_with": "mean", "method": "tr"}, "ablate_with=mean", None),
+        ({**ABLATED, "layer": 3}, "layer=3", "ablate=tr"),
+        ({**ABLATED, "mode": "add"}, "mode=add", "ablate=tr"),
+        ({**ABLATED, "strength": 2}, "strength=2.0", "ablate=tr"),
+        ({**ABLATED, "dev": 5}, "dev=5", "ablate=tr"),
+        ({**ABLATED, "draws": 2, "ablate": "random"}, "draws=2", "ablate=random"),
+        ({**ABLATED, "inject_at": "own"}, "inject_at=own", "ablate=tr"),
+        ({**ABLATED, "save_vectors": "out"}, "save_vectors=out", "ablate=tr"),
+        ({**ABLATED, "vectors": "made"}, "vectors=made", "ablate=tr"),
+    ],
+)
+def test_an_argument_without_a_part_is_refused(
+    given: dict[str, Any], named: str, beside: str | None
+) -> None:
+    message = message_of(**given)
+    with_what = f"with {beside}:" if beside else "without ablate."
+    assert f"{named} has no meaning {with_what}" in message
+    assert "Drop " in message
+
+
+@pytest.mark.parametrize("given", [{"method": kind} for kind in HEADS] + [ABLATED])
+def test_heads_need_episodes_to_be_scored_on(given: dict[str, Any]) -> None:
+    assert "average takes a whole number ≥ 1 here" in message_of(**given, average=0)
+
+
+@pytest.mark.parametrize("name", ["save_vectors", "vectors"])
+def test_what_is_not_one_vector_for_one_layer_is_kept_in_no_file(name: str) -> None:
+    assert f"{name}=a does not go with method=random" in message_of(method="random", **{name: "a"})
+    own = {"method": "tr", "inject_at": "own", name: "a"}
+    assert f"{name}=a" in message_of(**own) and "inject_at=own" in message_of(**own)
+    assert vars(parsed(method="tr", **{name: "a"}))[name] == "a"
+
+
+TASK_VECTOR = {"method", "layer", "mode", "demos", "queries", "average", "dev", "cue", "seed"}
+FILES = {"save_vectors", "vectors"}
+SCORED = {"method", "demos", "queries", "average", "cue", "seed", "head_fraction", "squared"}
+INJECTED = {*SCORED, "layer", "mode", "strength", "dev", "inject_at", *FILES}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, TASK_VECTOR | FILES),
+        ({"mode": "add"}, TASK_VECTOR | FILES | {"strength"}),
+        ({"method": "none"}, {"method"}),
+        ({"method": "tr"}, INJECTED),
+        ({"method": "tl", "inject_at": "own"}, INJECTED - {"layer"}),
+        ({"method": "ih"}, INJECTED - {"squared"}),
+        ({"method": "random"}, INJECTED | {"draws"}),
+        ({"method": "tr", "vectors": "made"}, {"method", "cue", *FILES}),
+        ({"vectors": "made"}, {"method", "cue", *FILES}),
+        (ABLATED, SCORED | {"ablate", "ablate_at", "ablate_with"}),
+    ],
+)
+def test_a_run_says_the_arguments_that_had_a_part(given: dict[str, Any], said: set[str]) -> None:
+    assert parsed(**given).said().keys() == said
+
+
+def test_every_method_has_an_implementation() -> None:
+    assert set(METHODS) == set(REGISTRY)
 
 
 def test_every_argument_says_what_it_accepts_and_means() -> None:

@@ -73,6 +73,20 @@ def test_a_section_without_recorded_results_says_so(
     assert section() == "Nothing is recorded yet.\n"
 
 
+def test_the_classification_table_holds_the_labels_as_they_are_shown() -> None:
+    rows = docs.classification_table().splitlines()
+    for task, tag, labels in (
+        ("classify_sentiment", "taskvec_classification", "positive, negative"),
+        ("classify_sentiment_symbol_labels", "taskvec_symbol_labels", "@, #"),
+    ):
+        assert f"| `{task}` | `{tag}` | {labels} | 168 / 72 | 1.0 |" in rows
+
+
+def test_the_hub_table_says_where_the_data_comes_from_without_loading_it() -> None:
+    row = "| `hub_rte` | `nyu-mll/glue` `rte` | true, false | train / validation | 1.0 |"
+    assert row in docs.hub_table().splitlines()
+
+
 def test_a_bar_in_a_cell_does_not_end_it() -> None:
     assert docs._table(("a",), [("x|y",)]) == "| a |\n| --- |\n| x\\|y |\n"
 

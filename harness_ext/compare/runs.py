@@ -114,13 +114,15 @@ def read_results(path: Path) -> dict[str, Any]:
 def cell_of(results: Mapping[str, Any], path: Path) -> Cell:
     """The cell that a results file belongs to; `path` is named in errors.
 
-    The method is `method` of the steering arguments, or lm-eval's name of the model class where
-    nothing of ours ran (`hf`).
+    The method is `method` of the steering arguments (`ablate_tr` where heads were knocked out), or
+    lm-eval's name of the model class where nothing of ours ran (`hf`).
 
     Raises:
         UsageError: a name is no plain name, or the tasks have different numbers of shots.
     """
-    method = within(results, "config", "steering", "arguments").get("method")
+    arguments = within(results, "config", "steering", "arguments")
+    ablated = arguments.get("ablate", "none") != "none"
+    method = f"ablate_{arguments['ablate']}" if ablated else arguments.get("method")
     names = {"model": results.get("model_name"), "method": method or results["config"].get("model")}
     for what, name in names.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from harness_ext.config import SteeringConfig
 from harness_ext.errors import UsageError
+from harness_ext.heads.ablate import Ablation
 from harness_ext.steering.anatomy import Anatomy
+from harness_ext.steering.attention import Attention, dissect_attention
 from harness_ext.steering.context import Context, Document
 from harness_ext.steering.fingerprint import fingerprint
 from harness_ext.steering.inject import Injection
@@ -21,8 +23,8 @@ from harness_ext.steering.prompts import EncodedPrompt, PromptEncoder
 class Memory:
     """What is known of a model as long as its weights stay.
 
-    Its fingerprint, and states of prompts that ran before, of one task at a time. budget: bytes
-    that the states may take.
+    Its fingerprint, its attention taken apart, the heads' induction scores by seed, and states of
+    prompts that ran before, of one task at a time. budget: bytes that the states may take.
     """
 
     def __init__(self, budget: int = 128 * 2**20) -> None:
@@ -34,9 +36,12 @@ class Memory:
         self._task: str | None = None
         self._states: dict[Hashable, Tensor] = {}
         self.fingerprint: dict[str, str] | None = None
+        self.attention: Attention | None = None
+        self.induction: dict[int, Tensor] = {}
 
     def of(self, task: str) -> dict[Hashable, Tensor]:
-        """States by prompt [first layers, last cues, width]; another task's are forgotten."""
+        """States by prompt [first layers, last cues, width], and what heads wrote in it by `heads`
+        and prompt [layers, heads, width]; another task's are forgotten."""
         if task != self._task:
             self._task, self._states = task, {}
         return self._states
@@ -71,6 +76,16 @@ class Bench:
         """Whether this process shows progress bars."""
         return self.rank == 0
 
+    @property
+    def attention(self) -> Attention:
+        """The model's attention heads, found when they are first asked for.
+
+        Raises :class:`UsageError` where attention cannot be split into heads.
+        """
+        if self.memory.attention is None:
+            self.memory.attention = dissect_attention(self.anatomy)
+        return self.memory.attention
+
     def fingerprint(self) -> dict[str, str]:
         """See :mod:`harness_ext.steering.fingerprint`."""
         if self.memory.fingerprint is None:
@@ -88,28 +103,33 @@ class Bench:
         return prompt
 
 
+AtCues = tuple[tuple[Injection, ...], ...]
+"""For each of a prompt's last cues, in order, what is injected there (at several layers, say)."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a method does to one task.
 
-    injections: per document asked about, in order, one for each of the prompt's last cues. record:
-    settings and findings for the results file, JSON-able.
+    injections: per document asked about, in order. record: settings and findings for the results
+    file, JSON-able. ablation: heads that are knocked out while the task's prompts run.
     """
 
-    injections: list[tuple[Injection, ...]]
+    injections: Sequence[AtCues]
     record: dict[str, Any]
+    ablation: Ablation | None = None
 
 
 class Method(ABC):
-    """Turns a task's documents into injections. One instance serves one model for its lifetime."""
+    """Decides what is done to a task's documents. One instance serves one model for its life."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
 
     @abstractmethod
     def cues(self, context: Context) -> int:
-        """How many of a tested prompt's cues are injected at, counted from its end."""
+        """How many of a tested prompt's cues are steered at, counted from its end."""
 
     @abstractmethod
     def plan(self, context: Context, documents: Sequence[Document]) -> Plan:
-        """The injections for `documents` of the task, each a function of its document alone."""
+        """What to do to `documents` of the task, to each a function of its document alone."""

@@ -30,7 +30,7 @@ def extract(
     :class:`Memory` is remembered, with all layers that ran: other methods, or other numbers of
     shots, ask for the same prompts.
     """
-    prompts = [_prompts(bench, context, episode, cues) for episode in episodes]
+    prompts = [extraction_prompts(bench, context, episode, cues) for episode in episodes]
     keys = [tuple(prompt.ids for prompt in own) for own in prompts]
     known, depth = bench.memory.of(context.name), max(layers) + 1
     new = {
@@ -46,8 +46,10 @@ def extract(
     return torch.stack([known[key][list(layers), -cues:] for key in keys])
 
 
-def _prompts(bench: Bench, context: Context, episode: Episode, cues: int) -> list[EncodedPrompt]:
-    """The extraction prompts of an episode, one per dummy query."""
+def extraction_prompts(
+    bench: Bench, context: Context, episode: Episode, cues: int = 1
+) -> list[EncodedPrompt]:
+    """The extraction prompts of an episode, one per dummy query, and their last `cues` cues."""
     asked = len(episode.demonstrations) + 1 if cues > 1 else 1
     return [
         bench.extraction(context.prompt(episode.demonstrations, dummy), asked)

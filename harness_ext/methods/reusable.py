@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,15 +15,25 @@ from harness_ext.steering.episodes import Episode, members
 
 @dataclass(frozen=True)
 class Reusable:
-    """States [episodes, layers, cues, width] and, per episode, the documents its prompts held."""
+    """States [episodes, layers, cues, width] and, per episode, the documents its prompts held.
+
+    record: what the results say of how the states were made.
+    """
 
     states: Tensor
     held: list[set[str]]
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: Context, episodes: Sequence[Episode], states: Tensor) -> Reusable:
+    def of(
+        cls,
+        context: Context,
+        episodes: Sequence[Episode],
+        states: Tensor,
+        record: Mapping[str, Any] | None = None,
+    ) -> Reusable:
         """The states of these episodes."""
-        return cls(states, [members(context, episode) for episode in episodes])
+        return cls(states, [members(context, episode) for episode in episodes], record or {})
 
     def unseen(self, context: Context, query: Document) -> Tensor:
         """[episodes], True where the episode does not hold the query."""

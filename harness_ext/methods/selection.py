@@ -16,27 +16,40 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness_ext.combining import HEADS
 from harness_ext.config import AUTO, SteeringConfig
 from harness_ext.methods.base import Bench
 from harness_ext.steering.context import Context
 from harness_ext.steering.episodes import Episode
 from harness_ext.steering.prompts import EncodedPrompt
 from harness_ext.steering.scoring import SweepPrompt, SweepScores
-from harness_ext.steering.sweep import layer_loop, sweep_layers
+from harness_ext.steering.sweep import layer_loop, score_together, sweep_layers
 
 log = logging.getLogger(__name__)
 
 STRENGTHS = (0.5, 1.0, 2.0, 4.0)
-"""Factors that `strength=auto` tries."""
+"""Factors that `strength=auto` tries on task vectors."""
+
+HEAD_STRENGTHS = (1.0, 2.0, 4.0, 8.0)
+"""Those it tries on head vectors: a few heads write little beside a whole state."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The layer and the strength (None: replace) to inject with, and how they were found."""
+    """Where and with which strength (None: replace) to inject, and how that was found.
 
-    layer: int
+    layers: mostly one; several where each has a vector of its own.
+    """
+
+    layers: tuple[int, ...]
     strength: float | None
     record: dict[str, Any]
+
+    @property
+    def layer(self) -> int:
+        """The one layer."""
+        (layer,) = self.layers
+        return layer
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,9 @@ def candidate_strengths(config: SteeringConfig) -> tuple[float | None, ...]:
     """Strengths to try: none where the state is replaced, the given one, or the grid."""
     if config.mode == "replace":
         return (None,)
-    return STRENGTHS if config.strength == AUTO else (float(config.strength),)
+    if config.strength != AUTO:
+        return (float(config.strength),)
+    return HEAD_STRENGTHS if config.method in HEADS else STRENGTHS
 
 
 def candidate_layers(bench: Bench) -> list[int]:
@@ -71,7 +86,9 @@ def given(config: SteeringConfig) -> Selection:
     (strength,) = candidate_strengths(config)
     assert config.layer != AUTO
     layer = int(config.layer)
-    return Selection(layer, strength, {"layer": layer, "strength": strength, "chosen_by": "user"})
+    return Selection(
+        (layer,), strength, {"layer": layer, "strength": strength, "chosen_by": "user"}
+    )
 
 
 def select(
@@ -94,44 +111,93 @@ def select(
     else:
         scores = layer_loop(bench.anatomy, rows.prompts, spread, strengths, layers)
     right, log_prob = _by_episode(context, rows, scores, len(episodes))
-    accuracy, likelihood = right.mean(dim=1), log_prob.mean(dim=1)
-    # A model that overflows under an injection gives NaN there, which must not be chosen.
-    # Candidates come layer by layer; the earlier one wins what accuracy and likelihood leave tied.
-    certain = likelihood.nan_to_num(nan=-torch.inf)
-    best = min(range(len(accuracy)), key=lambda i: (-float(accuracy[i]), -float(certain[i]), i))
+    accuracy, best = _best(right, log_prob)
     layer, strength = layers[best // len(strengths)], strengths[best % len(strengths)]
-    warning = None
-    if accuracy[best] == 0:
-        warning = (
-            f"no candidate layer answers a single development episode of {context.name} right; "
-            f"the vector does nothing for this task, and layer {layer} is only the likeliest."
-        )
-        log.warning(warning)
+    likelihood = log_prob.mean(dim=1)
     table = accuracy.view(len(layers), len(strengths)).T
     likely = likelihood.view(len(layers), len(strengths)).T
     return Selection(
-        layer=layer,
+        layers=(layer,),
         strength=strength,
         record={
             "layer": layer,
             "strength": strength,
-            "chosen_by": "development accuracy",
-            "development_episodes": len(episodes),
-            "development_accuracy": round(float(accuracy[best]), 4),
+            **_chosen(accuracy, best, len(episodes)),
             "layers": list(layers),
             "development_accuracy_by_layer": _by_strength(strengths, table),
             "development_log_prob_by_layer": _by_strength(strengths, likely),
-            "warning": warning,
+            "warning": _warning(accuracy, best, context, f"layer {layer}"),
         },
     )
 
 
+def select_together(
+    bench: Bench,
+    context: Context,
+    episodes: Sequence[Episode],
+    layers: Sequence[int],
+    vectors: Tensor,
+) -> Selection:
+    """The best strength for `vectors` [episodes, layers, cues, width] injected at all `layers`."""
+    strengths = candidate_strengths(bench.config)
+    rows = _rows(bench, context, episodes, vectors.shape[2])
+    spread = vectors[torch.tensor(rows.episode)]
+    scores = score_together(bench.anatomy, rows.prompts, spread, strengths, layers)
+    right, log_prob = _by_episode(context, rows, scores, len(episodes))
+    accuracy, best = _best(right, log_prob)
+    by_strength = dict(zip(map(str, strengths), _rounded(accuracy), strict=True))
+    return Selection(
+        layers=tuple(layers),
+        strength=strengths[best],
+        record={
+            "strength": strengths[best],
+            **_chosen(accuracy, best, len(episodes)),
+            "layers": list(layers),
+            "development_accuracy_by_strength": by_strength,
+            "warning": _warning(accuracy, best, context, f"strength {strengths[best]}"),
+        },
+    )
+
+
+def _best(right: Tensor, log_prob: Tensor) -> tuple[Tensor, int]:
+    """Accuracy [candidates], and the best candidate's number; both inputs [candidates, episodes].
+
+    Candidates come layer by layer; the earlier one wins what accuracy and likelihood leave tied.
+    """
+    accuracy = right.mean(dim=1)
+    # A model that overflows under an injection gives NaN there, which must not be chosen.
+    certain = log_prob.mean(dim=1).nan_to_num(nan=-torch.inf)
+    best = min(range(len(accuracy)), key=lambda i: (-float(accuracy[i]), -float(certain[i]), i))
+    return accuracy, best
+
+
+def _chosen(accuracy: Tensor, best: int, episodes: int) -> dict[str, Any]:
+    return {
+        "chosen_by": "development accuracy",
+        "development_episodes": episodes,
+        "development_accuracy": round(float(accuracy[best]), 4),
+    }
+
+
+def _warning(accuracy: Tensor, best: int, context: Context, chosen: str) -> str | None:
+    if accuracy[best] > 0:
+        return None
+    warning = (
+        f"no candidate layer or strength answers a single development episode of {context.name} "
+        f"right; the vector does nothing for this task, and {chosen} is only the likeliest."
+    )
+    log.warning(warning)
+    return warning
+
+
 def _by_strength(strengths: Sequence[float | None], table: Tensor) -> Any:
     """[strengths, layers] as a list by layer, or a mapping strength → list where several ran."""
-    lists = [
-        [round(float(value), 4) if value.isfinite() else None for value in row] for row in table
-    ]
+    lists = [_rounded(row) for row in table]
     return lists[0] if len(lists) == 1 else dict(zip(map(str, strengths), lists, strict=True))
+
+
+def _rounded(values: Tensor) -> list[float | None]:
+    return [round(float(value), 4) if value.isfinite() else None for value in values]
 
 
 def _rows(bench: Bench, context: Context, episodes: Sequence[Episode], cues: int) -> _Rows:

@@ -9,7 +9,7 @@ are the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -76,7 +76,7 @@ class TaskVector(Method):
             keys = list(own) if choice.vectors is None else None
             vector_files.save(self.bench, context, selection, vectors, keys, record)
         injections = [
-            tuple(Injection(selection.layer, vector, selection.strength) for vector in item)
+            tuple((Injection(selection.layer, vector, selection.strength),) for vector in item)
             for item in vectors
         ]
         if choice.vectors is not None:
@@ -113,6 +113,7 @@ class TaskVector(Method):
             selection = given(config)
         if reusable is None:
             return _Choice(selection, None)
+        selection = replace(selection, record={**selection.record, **reusable.record})
         return _Choice(selection, reusable.mean()[layers.index(selection.layer)])
 
     def _develop(
@@ -126,7 +127,7 @@ class TaskVector(Method):
         episodes = development_episodes(context, shape, config.dev, config.seed)
         if reusable is None:
             vectors = self._vectors(context, episodes, layers)
-            return select(self.bench, context, episodes, layers, vectors)
+            return self._select(context, episodes, layers, vectors)
         unseen = [e for e in episodes if reusable.unseen(context, e.query).any()]
         if not unseen:
             raise UsageError(
@@ -135,7 +136,17 @@ class TaskVector(Method):
                 "on. Raise average, lower demos, or pass layer=N."
             )
         vectors = torch.stack([reusable.mean(reusable.unseen(context, e.query)) for e in unseen])
-        return select(self.bench, context, unseen, layers, vectors)
+        return self._select(context, unseen, layers, vectors)
+
+    def _select(
+        self,
+        context: Context,
+        episodes: Sequence[Episode],
+        layers: Sequence[int],
+        vectors: Tensor,
+    ) -> Selection:
+        """The best of the candidates for `vectors` [episodes, layers, cues, width]."""
+        return select(self.bench, context, episodes, layers, vectors)
 
 
 class MultipleTaskVectors(TaskVector):

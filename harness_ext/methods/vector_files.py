@@ -107,7 +107,7 @@ def plan(bench: Bench, context: Context, documents: Sequence[Document], cues: in
     keys = [context.key(document) for document in documents]
     items = vectors_for(file, path, list(dict.fromkeys(keys)))
     made = [
-        tuple(Injection(header.layer, vector, header.strength) for vector in item)
+        tuple((Injection(header.layer, vector, header.strength),) for vector in item)
         for item in (items[:1] if header.documents is None else items)
     ]
     record = {

@@ -75,25 +75,34 @@ class Start:
         caches = [value for value in (*args, *kwargs.values()) if isinstance(value, Cache)]
         self.position = int(caches[0].get_seq_length()) if caches else 0
 
-    def reached(self, edits: Sequence[Edit], tokens: int) -> list[Edit]:
-        """The edits at positions among the `tokens` that the running forward covers."""
-        return [edit for edit in edits if 0 <= edit.position - self.position < tokens]
+    def reached(self, positions: Sequence[int], tokens: int) -> list[tuple[int, int]]:
+        """The positions among the `tokens` that the running forward covers, as (index, column)."""
+        columns = [position - self.position for position in positions]
+        return [(index, column) for index, column in enumerate(columns) if 0 <= column < tokens]
+
+
+def copies_of(rows: int, batch: int) -> int:
+    """How often each planned row stands in a batch. Raises RuntimeError where it does not fit."""
+    copies, rest = divmod(batch, rows)
+    if rest:
+        raise RuntimeError(f"planned for {rows} rows, but the model runs {batch}")
+    return copies
 
 
 def _write(edits: tuple[Edit, ...], rows: int, start: Start) -> Any:
+    positions = [edit.position for edit in edits]
+
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
         hidden = hidden_of(output)
-        copies, rest = divmod(hidden.shape[0], rows)
-        if rest:
-            raise RuntimeError(f"planned for {rows} rows, but the model runs {hidden.shape[0]}")
-        here = start.reached(edits, hidden.shape[1])
+        copies = copies_of(rows, hidden.shape[0])
+        here = start.reached(positions, hidden.shape[1])
         if not here:
             return output
         hidden = hidden.clone()
-        for edit in here:
-            column = edit.position - start.position
-            row = slice(edit.row * copies, (edit.row + 1) * copies)
-            hidden[row, column] = edit.injection.apply(hidden[row, column])
+        for index, column in here:
+            row, injection = edits[index].row, edits[index].injection
+            own = slice(row * copies, (row + 1) * copies)
+            hidden[own, column] = injection.apply(hidden[own, column])
         return with_hidden(output, hidden)
 
     return hook

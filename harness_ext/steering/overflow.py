@@ -11,30 +11,29 @@ from torch import Tensor, nn
 
 from harness_ext.errors import overflow_error
 from harness_ext.steering.anatomy import Anatomy, hidden_of
-from harness_ext.steering.inject import Edit, Start
+from harness_ext.steering.inject import Start
 
 
 @contextmanager
-def refusing_overflow(anatomy: Anatomy, edits: Sequence[Edit], rows: int) -> Iterator[None]:
-    """While open, a forward in which an edited row turns NaN or infinite at its cue is stopped.
+def refusing_overflow(
+    anatomy: Anatomy, places: Sequence[tuple[int, int]], rows: int, first: int
+) -> Iterator[None]:
+    """While open, a forward in which a state turns NaN or infinite at one of `places` is stopped.
 
-    edits, rows: as :func:`harness_ext.steering.inject.inject` takes them. The layers from the first
-    injected one on are watched, and compared once per forward, after the last. Raises
-    :class:`UsageError` naming the first layer.
+    places: (row, position), as :func:`harness_ext.steering.inject.inject` counts them in batches of
+    `rows` rows. The layers from `first` on are watched, and compared once per forward, after the
+    last. Raises :class:`UsageError` naming the first layer.
     """
-    if not edits:
-        yield
-        return
     start, seen = Start(), []
-    first = min(edit.injection.layer for edit in edits)
+    positions = [position for _, position in places]
 
     def note(_: nn.Module, __: Any, output: Any) -> None:
         hidden = hidden_of(output)
         copies = hidden.shape[0] // rows
-        here = start.reached(edits, hidden.shape[1])
+        here = start.reached(positions, hidden.shape[1])
         if here:
-            row = torch.tensor([e.row * copies for e in here], device=hidden.device)
-            column = torch.tensor([e.position - start.position for e in here], device=hidden.device)
+            row = torch.tensor([places[n][0] * copies for n, _ in here], device=hidden.device)
+            column = torch.tensor([column for _, column in here], device=hidden.device)
             seen.append(_finite(hidden[row, column]))
 
     def compare(*_: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from transformers import PreTrainedTokenizerBase
 
@@ -102,6 +102,13 @@ class PromptEncoder:
         Encoded together with the prompt where that leaves the prompt's ids as they are, alone
         otherwise (a tokenizer that joins across the border cannot produce the joined token).
         """
+        each = self.opening_of_each(prompt, delimiter, answers)
+        return replace(each, first=tuple(dict.fromkeys(each.first)))
+
+    def opening_of_each(
+        self, prompt: EncodedPrompt, delimiter: str, answers: Sequence[str]
+    ) -> Opening:
+        """As :meth:`opening`, but `first` has one id per answer, in their order, alike or not."""
         rests = [self._continuation(prompt, delimiter + answer) for answer in answers]
         lead: list[int] = []
         # Some tokenizers write " 4" as a blank and "4": a blank that all answers share tells none.
@@ -110,7 +117,7 @@ class PromptEncoder:
                 break
             lead.append(rests[0][0])
             rests = [rest[1:] for rest in rests]
-        return Opening(tuple(lead), tuple(dict.fromkeys(rest[0] for rest in rests)))
+        return Opening(tuple(lead), tuple(rest[0] for rest in rests))
 
     def _continuation(self, prompt: EncodedPrompt, text: str) -> list[int]:
         """Ids of `text` as it continues the prompt."""
@@ -123,7 +130,7 @@ class PromptEncoder:
 
     def _at(self, text: str, context: str, ends: Sequence[int]) -> EncodedPrompt:
         ids = tuple(self.encode(text))
-        spans = self._offsets(text, ids)
+        spans = self.offsets(text, ids)
         cues = []
         for end in ends:
             holding = [i for i, (a, b) in enumerate(spans) if a < end <= b]
@@ -143,8 +150,11 @@ class PromptEncoder:
                 )
         return EncodedPrompt(text, ids, tuple(cues))
 
-    def _offsets(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """Character spans of `ids`, from the encoding of `text` that gives exactly these."""
+    def offsets(self, text: str, ids: Sequence[int]) -> list[tuple[int, int]]:
+        """Character spans of `ids`, from the encoding of `text` that gives exactly these.
+
+        Raises :class:`UsageError` where no encoding does, and for a tokenizer without offsets.
+        """
         if not self.tokenizer.is_fast:
             raise UsageError(
                 f"{type(self.tokenizer).__name__} gives no character offsets, so the cue cannot be "

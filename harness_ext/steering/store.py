@@ -117,15 +117,17 @@ def check_readable(path: Path) -> None:
         raise UsageError(f"{path} holds no vector files ({SUFFIX}); save_vectors=DIR writes them.")
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, what: str = "vectors") -> None:
     """Whether a folder, or the place where it will be made, can be written; nothing is made yet.
+
+    what: what it is to hold, for the message.
 
     Raises :class:`UsageError`.
     """
     there = next(each for each in (folder, *folder.absolute().parents) if os.path.lexists(each))
     if not there.is_dir():
-        what = "is a file" if there.exists() else "is a link to nothing"
-        raise UsageError(f"{folder} cannot hold vectors: {there} {what}. Name a folder.")
+        found = "is a file" if there.exists() else "is a link to nothing"
+        raise UsageError(f"{folder} cannot hold {what}: {there} {found}. Name a folder.")
     try:
         with tempfile.TemporaryFile(dir=there):
             pass

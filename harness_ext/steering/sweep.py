@@ -81,11 +81,29 @@ def layer_loop(
     """
     wanted = range(len(anatomy.layers)) if layers is None else layers
     results = [
-        _forward(anatomy, prompts, vectors[:, column], layer, strength)
+        _forward(anatomy, prompts, vectors[:, [column]], [layer], strength)
         for column, layer in enumerate(wanted)
         for strength in strengths
     ]
-    shape = (len(prompts), len(wanted), len(strengths))
+    return _scores(results, (len(prompts), len(wanted), len(strengths)))
+
+
+def score_together(
+    anatomy: Anatomy,
+    prompts: Sequence[SweepPrompt],
+    vectors: Tensor,
+    strengths: Sequence[float | None],
+    layers: Sequence[int],
+) -> SweepScores:
+    """Score the injection of `vectors` [prompts, layers, cues, width] at all `layers` at once.
+
+    One whole forward per strength; the scores have one layer's column.
+    """
+    results = [_forward(anatomy, prompts, vectors, layers, strength) for strength in strengths]
+    return _scores(results, (len(prompts), 1, len(strengths)))
+
+
+def _scores(results: Sequence[tuple[Tensor, Tensor]], shape: tuple[int, int, int]) -> SweepScores:
     return SweepScores(
         right=torch.stack([right for right, _ in results], dim=1).view(shape),
         log_prob=torch.stack([log_prob for _, log_prob in results], dim=1).view(shape),
@@ -96,9 +114,10 @@ def _forward(
     anatomy: Anatomy,
     prompts: Sequence[SweepPrompt],
     vectors: Tensor,
-    layer: int,
+    layers: Sequence[int],
     strength: float | None,
 ) -> tuple[Tensor, Tensor]:
+    """Scores under the vectors [prompts, layers, cues, width], at all `layers` at once."""
     right = torch.empty(len(prompts), dtype=torch.bool)
     log_prob = torch.empty(len(prompts))
     for batch in batches(anatomy, prompts, rows_each=1, padded=False):
@@ -106,9 +125,8 @@ def _forward(
         edits = [
             Edit(row, cue, Injection(layer, vector, strength))
             for row, i in enumerate(batch)
-            for cue, vector in zip(
-                prompts[i].cues, vectors[i, -len(prompts[i].cues) :], strict=True
-            )
+            for layer, own in zip(layers, vectors[i], strict=True)
+            for cue, vector in zip(prompts[i].cues, own[-len(prompts[i].cues) :], strict=True)
         ]
         ids = torch.tensor([p.ids for p in chosen], device=anatomy.device)
         with torch.no_grad(), inject(anatomy, edits, len(batch)):

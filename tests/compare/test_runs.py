@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness_ext.compare.record import record
-from harness_ext.compare.runs import Cell, read_runs
+from harness_ext.compare.runs import RESULTS, Cell, cell_of, read_runs
 from harness_ext.errors import UsageError
 from tests.compare.output import answered, write_output
 
@@ -149,3 +149,19 @@ def test_reading_results_loads_no_model_library() -> None:
         "sys.exit(bool({'torch', 'transformers', 'lm_eval'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method"),
+    [
+        ({"method": "none", "ablate": "tl"}, "ablate_tl"),
+        ({"method": "none", "ablate": "none"}, "none"),
+        ({"method": "tr", "ablate": "none"}, "tr"),
+    ],
+)
+def test_a_run_with_heads_knocked_out_is_a_cell_of_its_own(
+    recorded: Path, arguments: dict[str, str], method: str
+) -> None:
+    results = json.loads((recorded / "tiny/tv-0shot" / RESULTS).read_text())
+    results["config"]["steering"] = {"arguments": arguments}
+    assert cell_of(results, recorded).method == method

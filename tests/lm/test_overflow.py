@@ -12,14 +12,13 @@ from lm_eval.tasks import manager as manager_module
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from harness_ext import cli
-from harness_ext.config import METHODS
+from harness_ext.combining import TASK_VECTORS
 from harness_ext.errors import UsageError
 from harness_ext.lm import TaskVectorLM
 from tests.lm.conftest import Results
 from tests.models import save_tiny
 
 OVERFLOWS_AFTER = 2
-STEERED = [method for method in METHODS if method != "none"]
 WORDS = "forward_upper3"
 
 
@@ -64,7 +63,7 @@ def test_a_dtype_that_holds_the_states_runs(
     assert evaluate(lm, WORDS, limit=1)["samples"][WORDS]
 
 
-@pytest.mark.parametrize("method", STEERED)
+@pytest.mark.parametrize("method", TASK_VECTORS)
 @pytest.mark.parametrize(
     "arguments",
     [{}, {"layer": 2}, {"layer": 3}, {"average": 2}, {"mode": "add"}],

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from harness_ext.config import METHODS
 from harness_ext.errors import UsageError
 from harness_ext.lm import TaskVectorLM
+from harness_ext.methods import REGISTRY
 from tests.lm.by_hand import asked, continuation, score
 from tests.lm.conftest import Results, answers
 from tests.lm.oracle import Oracle
 
 LAYER = 1
 DOCUMENTS = 6
-STEERED = [method for method in METHODS if method != "none"]
+STEERED = [method for method in REGISTRY if method != "none"]
 # Questions of 2, 8 and 14 letters, so that prompts that run together differ in length.
 LONGER = {"process_docs": lambda docs: docs.map(_longer)}
 

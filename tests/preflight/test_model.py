@@ -44,6 +44,10 @@ def test_a_folder_that_holds_no_model_is_named(tmp_path: Path) -> None:
     ("given", "said"),
     [
         ({"layer": 4}, "layer=4 is out of range: the model has 4 layers, 0 to 3"),
+        (
+            {"method": "none", "ablate": "tr", "head_fraction": 0.98},
+            "head_fraction=0.98 knocks out all 16 heads of the model",
+        ),
         ({"layr": 2}, "unknown argument layr=2 in --model_args. Did you mean layer?"),
     ],
 )

@@ -5,6 +5,7 @@ Nothing here calls harness_ext; edits are made by replacing a layer's `forward`,
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from transformers import PreTrainedModel
 
 from tests.models import VOCABULARY
 
+LEFT, RIGHT = "left", "right"
 Change = Callable[[Tensor], Tensor]
 
 _PATHS: Mapping[str, str] = {
@@ -129,3 +131,41 @@ def greedy(
     for _ in range(new):
         row.append(int(changed_logits(model, layer, row, position, change)[-1].argmax()))
     return row[len(ids) :]
+
+
+def padded(rows: list[list[int]], side: str) -> tuple[Tensor, Tensor, list[int]]:
+    """Ids, attention mask, and how far each row is shifted."""
+    width = max(map(len, rows))
+    fill = [[7] * (width - len(row)) for row in rows]  # an ordinary token: the mask has to serve
+    pairs = list(zip(rows, fill, strict=True))
+    ids = [more + row if side == LEFT else row + more for row, more in pairs]
+    real = [[1] * len(row) for row, _ in pairs]
+    nothing = [[0] * len(more) for _, more in pairs]
+    mask = [n + r if side == LEFT else r + n for r, n in zip(real, nothing, strict=True)]
+    shifts = [len(more) if side == LEFT else 0 for more in fill]
+    return torch.tensor(ids), torch.tensor(mask), shifts
+
+
+def padded_logits(model: PreTrainedModel, ids: Tensor, mask: Tensor) -> Tensor:
+    """[rows, positions, vocabulary] of a batch padded on either side."""
+    given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
+    if not mask[:, 0].all() and "position_ids" in inspect.signature(model.forward).parameters:
+        given["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
+    with torch.no_grad():
+        found: Tensor = model(**given).logits
+    return found
+
+
+def generated(model: PreTrainedModel, rows: list[list[int]], **settings: Any) -> list[list[int]]:
+    """Five new tokens after each row, by transformers' own generation on a batch."""
+    ids, mask, _ = padded(rows, LEFT)
+    found = model.generate(
+        input_ids=ids,
+        attention_mask=mask,
+        max_new_tokens=5,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
+        **settings,
+    )
+    return found[:, ids.shape[1] :].tolist()

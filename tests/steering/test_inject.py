@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import inspect
 from contextlib import nullcontext
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +12,7 @@ from harness_ext.steering.capture import last_states
 from harness_ext.steering.inject import Edit, Injection, inject
 from tests.models import LAYERS, tiny_model
 from tests.steering import oracle
-from tests.steering.oracle import random_vectors, token_rows
+from tests.steering.oracle import LEFT, RIGHT, generated, padded, random_vectors, token_rows
 
 ALL = range(LAYERS)
 VECTORS = random_vectors(LAYERS, 32)
@@ -22,7 +20,6 @@ VECTORS = random_vectors(LAYERS, 32)
 ROWS = token_rows(11, 4, 8, 6, 9)
 CUES = [10, 2, 5, 0, 7]
 WHERE = [2, 0, 3, 1, 2]
-LEFT, RIGHT = "left", "right"
 
 
 def replacing(vector: Tensor) -> oracle.Change:
@@ -102,19 +99,6 @@ def test_a_vector_takes_the_dtype_of_the_state() -> None:
         assert Injection(0, torch.ones(2), strength).apply(state).dtype == torch.bfloat16
 
 
-def padded(rows: list[list[int]], side: str) -> tuple[Tensor, Tensor, list[int]]:
-    """Ids, attention mask, and how far each row is shifted."""
-    width = max(map(len, rows))
-    fill = [[7] * (width - len(row)) for row in rows]  # an ordinary token: the mask has to serve
-    pairs = list(zip(rows, fill, strict=True))
-    ids = [more + row if side == LEFT else row + more for row, more in pairs]
-    real = [[1] * len(row) for row, _ in pairs]
-    nothing = [[0] * len(more) for _, more in pairs]
-    mask = [n + r if side == LEFT else r + n for r, n in zip(real, nothing, strict=True)]
-    shifts = [len(more) if side == LEFT else 0 for more in fill]
-    return torch.tensor(ids), torch.tensor(mask), shifts
-
-
 @pytest.fixture(scope="session")
 def singles(anatomy: Anatomy, family: str) -> list[Tensor]:
     """Logits of every row run alone, its state replaced."""
@@ -138,28 +122,11 @@ def test_a_padded_batch_gives_what_single_rows_give(
             Edit(n, CUES[i] + shifts[n], Injection(WHERE[i], VECTORS[WHERE[i]]))
             for n, i in enumerate(part)
         ]
-        given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
-        if side == LEFT and "position_ids" in inspect.signature(anatomy.model.forward).parameters:
-            given["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
-        with torch.no_grad(), inject(anatomy, edits, len(part)):
-            found = anatomy.model(**given).logits
+        with inject(anatomy, edits, len(part)):
+            found = oracle.padded_logits(anatomy.model, ids, mask)
         for n, i in enumerate(part):
             own = found[n, shifts[n] : shifts[n] + len(ROWS[i])]
             torch.testing.assert_close(own, singles[i], atol=1e-4, rtol=1e-4)
-
-
-def generated(anatomy: Anatomy, rows: list[list[int]], **settings: Any) -> list[list[int]]:
-    ids, mask, _ = padded(rows, LEFT)
-    found = anatomy.model.generate(
-        input_ids=ids,
-        attention_mask=mask,
-        max_new_tokens=5,
-        do_sample=False,
-        eos_token_id=None,
-        pad_token_id=0,
-        **settings,
-    )
-    return found[:, ids.shape[1] :].tolist()
 
 
 def test_generation_applies_an_injection_once_at_its_place_in_the_prompt(
@@ -173,7 +140,7 @@ def test_generation_applies_an_injection_once_at_its_place_in_the_prompt(
         for n, strength in enumerate((None, 2.0, None))
     ]
     with inject(anatomy, edits, len(rows)):
-        cached = generated(anatomy, rows)
+        cached = generated(anatomy.model, rows)
     for n, row in enumerate(rows):
         vector = VECTORS[WHERE[n]]
         change = adding(vector, 2.0) if n % 2 else replacing(vector)
@@ -184,7 +151,7 @@ def test_generation_applies_an_injection_once_at_its_place_in_the_prompt(
 def test_generation_from_a_cue_that_is_the_first_token_applies_it_once(llama: Anatomy) -> None:
     row = ROWS[3]
     with inject(llama, [Edit(0, 0, Injection(1, VECTORS[1]))], 1):
-        (cached,) = generated(llama, [row])
+        (cached,) = generated(llama.model, [row])
     change = replacing(VECTORS[1])
     assert cached == oracle.greedy(llama.model, llama.layers[1], row, 0, change, 5)
 
@@ -223,14 +190,14 @@ def test_beams_of_a_row_all_carry_its_injection(llama: Anatomy) -> None:
     edits = [Edit(n, cues[n] + shifts[n], Injection(1, VECTORS[n])) for n in range(2)]
     beams = {"num_beams": 3, "num_return_sequences": 3}
     with inject(llama, edits, 2):
-        cached = generated(llama, rows, **beams)
-        uncached = generated(llama, rows, **beams, use_cache=False)
+        cached = generated(llama.model, rows, **beams)
+        uncached = generated(llama.model, rows, **beams, use_cache=False)
     alone = []
     for n, row in enumerate(rows):
         with inject(llama, [Edit(0, cues[n], Injection(1, VECTORS[n]))], 1):
-            alone += generated(llama, [row], **beams)
+            alone += generated(llama.model, [row], **beams)
     assert cached == uncached == alone
-    assert cached != generated(llama, rows, **beams)
+    assert cached != generated(llama.model, rows, **beams)
 
 
 def test_two_edits_of_one_row_both_hold(llama: Anatomy) -> None:

@@ -316,3 +316,23 @@ def test_first_tokens_without_a_delimiter_are_those_of_the_answer_itself() -> No
 def test_first_tokens_follow_the_whole_prompt() -> None:
     """Alone, SentencePiece would put a space in front of an answer that has none."""
     assert first_tokens("spm", ["blue"], delimiter="") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "lead", "first"),
+    [
+        ("words", ["blue", "two", "blue"], [], ["blue", "two", "blue"]),
+        ("spm", ["an", "be", "ant"], [], ["▁a", "▁b", "▁a"]),
+        ("split", ["blue", "xam", "bad"], ["Ġ"], ["b", "xam", "b"]),
+        ("split", ["blue", "Erna", "bad"], [], ["Ġ", "ĠE", "Ġ"]),
+        ("across", ["x", "xa"], ["Ġ"], ["x", "x"]),
+    ],
+)
+def test_first_tokens_of_each_answer_stand_in_their_order_alike_or_not(
+    kind: str, answers: list[str], lead: list[str], first: list[str]
+) -> None:
+    tokenizer = tiny_tokenizer(kind)
+    own = encoder(tokenizer)
+    opening = own.opening_of_each(own.prompt(QUERY), " ", answers)
+    assert tokenizer.convert_ids_to_tokens(opening.lead) == lead
+    assert tokenizer.convert_ids_to_tokens(opening.first) == first

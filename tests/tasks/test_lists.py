@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.word_task import LISTS, Pair, read_pairs
+from harness_ext.pair_lists import Pair, read_pairs
+from tasks.word_task import LISTS
 
 NAMES = sorted(path.stem for path in LISTS.glob("*.jsonl"))
 README = Path(__file__).parents[2] / "tasks" / "README.md"

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from harness_ext.errors import UsageError
-from tasks.sampler import EpisodeSampler
-from tasks.word_task import Pair, documents
+from harness_ext.pair_lists import Pair
+from tasks.sampler import BalancedSampler, EpisodeSampler, shuffled_words
+from tasks.word_task import documents
 
 
 def pairs(*words: tuple[str, str]) -> list[Pair]:
@@ -117,3 +118,78 @@ def test_without_a_seed_orders_differ_from_one_sampler_to_the_next_but_not_withi
     unseeded = sampler(numbered(30), seed=None)
     assert unseeded.order(asked()) == unseeded.order(asked())
     assert unseeded.order(asked()) != sampler(numbered(30), seed=None).order(asked())
+
+
+def labelled(**counts: int) -> Any:
+    """A pool of so many sentences for each label, and its balanced sampler."""
+    words = [(f"{label}{n}", label) for label, count in counts.items() for n in range(count)]
+    return BalancedSampler(documents(pairs(*words), "forward")).set_rnd(1234)
+
+
+def targets(order: list[dict[str, Any]]) -> list[str]:
+    return [doc["target"] for doc in order]
+
+
+def test_a_balanced_order_shows_every_label_once_before_one_comes_again() -> None:
+    order = targets(labelled(a=9, b=9, c=9).order(asked()))
+    assert [set(order[start : start + 3]) for start in range(0, 27, 3)] == [{"a", "b", "c"}] * 9
+
+
+def test_a_balanced_order_keeps_the_order_of_each_label_and_every_pair() -> None:
+    balanced = labelled(a=5, b=9)
+    plain = EpisodeSampler(balanced.fewshot_docs()).set_rnd(1234)
+    for label in ("a", "b"):
+        ranked = [[d for d in s.order(asked()) if d["target"] == label] for s in (plain, balanced)]
+        assert ranked[0] == ranked[1]
+
+
+def test_labels_that_have_run_out_are_left_out_of_later_rounds() -> None:
+    order = targets(labelled(a=1, b=3, c=2).order(asked()))
+    assert [set(order[:3]), set(order[3:5]), order[5]] == [{"a", "b", "c"}, {"b", "c"}, "b"]
+
+
+def test_within_a_round_every_order_of_labels_is_equally_likely() -> None:
+    balanced = labelled(a=4, b=4, c=4)
+    orders = [targets(balanced.order(asked(), draw)) for draw in range(1200)]
+    for start in (0, 3):
+        counts = Counter(tuple(order[start : start + 3]) for order in orders)
+        assert len(counts) == 6
+        assert all(140 < count < 260 for count in counts.values())  # 200 ± 4.6 deviations
+
+
+def test_the_demonstrations_do_not_depend_on_the_label_of_the_query() -> None:
+    balanced = labelled(a=4, b=4)
+    one, other = (balanced.order(asked("new", label)) for label in ("a", "b"))
+    assert one == other
+
+
+def test_fewer_balanced_demonstrations_are_the_beginning_of_more() -> None:
+    balanced = labelled(a=6, b=6)
+    order = balanced.order(asked())
+    assert [balanced.sample(n, eval_doc=asked()) for n in (1, 3, 12)] == [
+        order[:n] for n in (1, 3, 12)
+    ]
+
+
+def test_shuffled_words_are_the_same_words_in_another_order_each_time_the_same() -> None:
+    sentence = "We danced all night, and nobody went home."
+    prompt = shuffled_words({"query": sentence})
+    assert prompt == shuffled_words({"query": sentence})
+    shown = prompt.removeprefix("Example: ").removesuffix(" →")
+    assert shown != sentence and sorted(shown.split()) == sorted(sentence.split())
+
+
+@pytest.mark.parametrize("query", ["one two", "two one", "a b", "b a"])
+def test_two_words_change_places(query: str) -> None:
+    first, second = query.split()
+    assert shuffled_words({"query": query}) == f"Example: {second} {first} →"
+
+
+@pytest.mark.parametrize("query", ["alone", "no no no"])
+def test_words_without_another_order_stay_as_they_are(query: str) -> None:
+    assert shuffled_words({"query": query}) == f"Example: {query} →"
+
+
+def test_every_order_of_the_words_is_about_equally_likely() -> None:
+    firsts = Counter(shuffled_words({"query": f"{n} b c"}).split()[1] for n in range(600))
+    assert firsts["b"] + firsts["c"] > 2 * 200 and 180 < firsts["b"] < 320

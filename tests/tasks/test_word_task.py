@@ -11,7 +11,8 @@ import pytest
 from lm_eval.api.metrics import mean_stderr
 
 from harness_ext.errors import UsageError
-from tasks.word_task import clustered_stderr, list_path, read_pairs
+from harness_ext.pair_lists import read_pairs
+from tasks.word_task import clustered_stderr, list_path
 
 Rows = list[dict[str, Any]]
 
@@ -200,28 +201,75 @@ def test_a_list_without_one_of_the_splits_is_refused(make_task: Any, split: str)
         make_task([r for r in MIXED if r["split"] != split], "forward")
 
 
+SENTENCES: Rows = [
+    {"text": "What a day!", "label": "good", "split": "train"},
+    {"text": "What a mess!", "label": "bad", "split": "train"},
+    {"text": "It rained again.", "label": "bad", "split": "test"},
+    {"text": "We won at last.", "label": "good", "split": "test"},
+]
+SYMBOLS = {"good": "@", "bad": "#"}
+
+
+def with_symbols(make_task: Any, symbols: Any, rows: Rows = SENTENCES) -> Any:
+    return make_task(rows, "forward", dataset_kwargs={"direction": "forward", "symbols": symbols})
+
+
+def test_sentences_are_pairs_of_a_text_and_its_label(make_task: Any) -> None:
+    task = make_task(SENTENCES, "forward")
+    assert task.output_space == {"good", "bad"}
+    assert task.eval_docs[0] == {
+        "query": "It rained again.",
+        "target": "bad",
+        "answers": ["bad"],
+        "pair": "It rained again.|bad",
+        "side": "x",
+        "draw": 0,
+    }
+
+
+def test_symbols_are_shown_and_accepted_in_the_place_of_y_and_nothing_else_is_changed(
+    make_task: Any,
+) -> None:
+    plain, symbols = make_task(SENTENCES, "forward"), with_symbols(make_task, SYMBOLS)
+    assert symbols.output_space == {"@", "#"}
+    for one, other in zip(plain.eval_docs, symbols.eval_docs, strict=True):
+        symbol = SYMBOLS[one["target"]]
+        assert other == {**one, "target": symbol, "answers": [symbol]}
+        shown = plain.fewshot_context(one, num_fewshot=2)
+        for word in SYMBOLS:
+            shown = shown.replace(f"→ {word}", f"→ {SYMBOLS[word]}")
+        assert symbols.fewshot_context(other, num_fewshot=2) == shown
+
+
+def test_an_answer_is_scored_by_the_symbols(make_task: Any) -> None:
+    task = with_symbols(make_task, SYMBOLS)
+    doc = task.eval_docs[0]
+    scores = [task.process_results(doc, [text]) for text in (" #", " @ and", " bad")]
+    assert [score["answer_match"] for score in scores] == [1.0, 0.0, 0.0]
+    assert [score["tr_ratio"] for score in scores] == [1.0, 1.0, 0.0]
+
+
 @pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "dog, chien",
-        "3",
-        '["dog"]',
-        '{"x": "dog", "y": "chien"}',
-        '{"x": "dog", "split": "train"}',
-        '{"x": "dog", "y": "", "split": "train"}',
-        '{"x": "dog", "y": 3, "split": "train"}',
-        '{"x": "dog", "y": "chien", "split": "dev"}',
-        '{"x": "dog", "y": "chien", "y_also": "toutou", "split": "train"}',
-        '{"x": "dog", "y": "chien", "y_also": [null], "split": "train"}',
-        '{"x": "dog", "y": "chien", "also": ["toutou"], "split": "train"}',
-    ],
+    "symbols",
+    [{"good": "@"}, {**SYMBOLS, "fair": "%"}, {"good": "@", "bad": "@"}, {"good": "@", "Bad": "#"}],
+    ids=["missing", "too many", "shared", "misspelt"],
 )
-def test_a_faulty_row_is_refused_naming_its_line(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "faulty.jsonl"
-    path.write_text(f'{{"x": "cat", "y": "chat", "split": "train"}}\n{line}\n')
-    with pytest.raises(UsageError, match=r"faulty\.jsonl, line 2: .*not a row"):
-        read_pairs(path)
+def test_symbols_that_do_not_fit_the_answers_are_refused(make_task: Any, symbols: Any) -> None:
+    with pytest.raises(UsageError, match=r"forward_mine: symbols=.*each of bad, good"):
+        with_symbols(make_task, symbols)
+
+
+def test_symbols_reach_the_metrics_of_a_bijection(make_task: Any) -> None:
+    task = make_task(
+        [row("dog", "chien"), row("cat", "chat", "test")],
+        "bijection",
+        dataset_kwargs={"direction": "bijection", "symbols": {"chien": "@", "chat": "#"}},
+    )
+    forward, inverse = list(task.eval_docs)[:2]
+    assert (forward["query"], forward["target"]) == ("cat", "#")
+    assert (inverse["query"], inverse["target"]) == ("#", "cat")
+    scores = task.process_results(forward, [" #"])
+    assert scores["pair_match"] == scores["side_match"] == 1.0
 
 
 def test_a_list_is_found_by_its_name_in_any_working_directory(

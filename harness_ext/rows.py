@@ -1,18 +1,19 @@
-"""Which row of a batch carries which injection.
+"""Which row of a batch carries which injection, and which rows run without some heads.
 
 lm-eval's Hugging Face model reduces requests to token rows, sorts and batches them, and answers
 equal rows once. Rows are therefore told apart by their token ids, and requests go through it in
 waves, in each of which equal ids mean the same edits; two tasks, or two draws, that share a prompt
-but not a vector land in different waves.
+but not a vector land in different waves. All rows of a wave run without the same heads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from harness_ext.heads.ablate import Ablation
 from harness_ext.steering.inject import Edit, Injection
 
 Key = tuple[int, ...]
@@ -20,13 +21,16 @@ Key = tuple[int, ...]
 
 @dataclass(frozen=True)
 class RowPlan:
-    """The token ids a request is run with, and the injections into them.
+    """The token ids a request is run with, and what is done to them.
 
-    edits: (index of the token, injection), in the unpadded row.
+    edits: (index of the token, injection), in the unpadded row. cues: indices of the tokens that
+    are steered. ablation: heads that are knocked out.
     """
 
     ids: tuple[int, ...]
     edits: tuple[tuple[int, Injection], ...]
+    cues: tuple[int, ...] = ()
+    ablation: Ablation | None = None
 
     @property
     def key(self) -> Key:
@@ -35,7 +39,7 @@ class RowPlan:
 
     def same_edits(self, other: RowPlan) -> bool:
         """Whether both rows carry the very same injections at the same places."""
-        return len(self.edits) == len(other.edits) and all(
+        return (self.cues, len(self.edits)) == (other.cues, len(other.edits)) and all(
             a == b and x is y for (a, x), (b, y) in zip(self.edits, other.edits, strict=True)
         )
 
@@ -46,6 +50,7 @@ class Wave:
 
     requests: list[int]
     plans: dict[Key, RowPlan]
+    ablation: Ablation | None = None
 
     def edits(self, ids: Tensor, mask: Tensor | None = None) -> list[Edit]:
         """The edits for a batch of token ids [rows, width], padded on either side.
@@ -53,7 +58,22 @@ class Wave:
         mask: [rows, width], 1 on real tokens; without one, zeros on the right are padding. Raises
         RuntimeError for a row that nobody planned: running it plain would be a silent no-op.
         """
-        found = []
+        return [
+            Edit(number, offset + index, injection)
+            for number, offset, plan in self._rows(ids, mask)
+            for index, injection in plan.edits
+        ]
+
+    def cues(self, ids: Tensor, mask: Tensor | None = None) -> list[tuple[int, int]]:
+        """The steered tokens of such a batch, as (row, position)."""
+        return [
+            (number, offset + index)
+            for number, offset, plan in self._rows(ids, mask)
+            for index in plan.cues
+        ]
+
+    def _rows(self, ids: Tensor, mask: Tensor | None) -> Iterator[tuple[int, int, RowPlan]]:
+        """Each row's number, the padding on its left, and its plan."""
         for number, row in enumerate(ids.tolist()):
             offset = 0
             if mask is not None:
@@ -62,8 +82,7 @@ class Wave:
             plan = self.plans.get(_strip(row))
             if plan is None:
                 raise RuntimeError(f"a row of {len(row)} tokens was run that no request planned")
-            found += [Edit(number, offset + index, injection) for index, injection in plan.edits]
-        return found
+            yield number, offset, plan
 
 
 def waves(plans: Sequence[RowPlan]) -> list[Wave]:
@@ -72,10 +91,11 @@ def waves(plans: Sequence[RowPlan]) -> list[Wave]:
     for number, plan in enumerate(plans):
         for wave in found:
             known = wave.plans.get(plan.key)
-            if known is None or known.same_edits(plan):
+            same = known is None or known.same_edits(plan)
+            if same and wave.ablation is plan.ablation:
                 break
         else:
-            wave = Wave([], {})
+            wave = Wave([], {}, plan.ablation)
             found.append(wave)
         wave.requests.append(number)
         wave.plans.setdefault(plan.key, plan)

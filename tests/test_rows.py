@@ -5,8 +5,9 @@ import random
 import pytest
 import torch
 
+from harness_ext.heads.ablate import Ablation
+from harness_ext.rows import RowPlan, Wave, waves
 from harness_ext.steering.inject import Injection
-from harness_ext.steering.rows import RowPlan, Wave, waves
 
 A, B = Injection(0, torch.ones(2)), Injection(0, torch.ones(2))
 
@@ -121,3 +122,26 @@ def test_a_row_planned_for_another_wave_is_refused() -> None:
     assert found(first, [[3, 4]])
     with pytest.raises(RuntimeError, match="no request planned"):
         found(second, [[3, 4]])
+
+
+def test_rows_without_different_heads_never_share_a_wave() -> None:
+    one, two = Ablation(torch.ones(1, 2) > 0), Ablation(torch.ones(1, 2) > 0)
+    without = [one, two, None, one, None]
+    made = waves([RowPlan((1, n), (), (1,), ablation) for n, ablation in enumerate(without)])
+    assert [wave.requests for wave in made] == [[0, 3], [1], [2, 4]]
+    assert [wave.ablation for wave in made] == [one, two, None]
+
+
+def test_equal_rows_without_the_same_heads_at_different_cues_never_share_a_wave() -> None:
+    ablation = Ablation(torch.ones(1, 2) > 0)
+    first, second = waves([RowPlan((1, 2), (), (place,), ablation) for place in (0, 1)])
+    assert (first.requests, second.requests) == ([0], [1])
+
+
+def test_cues_are_found_in_rows_padded_on_either_side() -> None:
+    (wave,) = waves([RowPlan((5, 6, 7), (), (0, 2)), RowPlan((8, 9), (), (1,))])
+    assert wave.cues(torch.tensor([[8, 9, 0], [5, 6, 7]])) == [(0, 1), (1, 0), (1, 2)]
+    mask = torch.tensor([[0, 1, 1], [1, 1, 1]])
+    assert wave.cues(torch.tensor([[3, 8, 9], [5, 6, 7]]), mask) == [(0, 2), (1, 0), (1, 2)]
+    with pytest.raises(RuntimeError, match="no request planned"):
+        wave.cues(torch.tensor([[1, 2, 3]]))
