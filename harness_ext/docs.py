@@ -70,10 +70,15 @@ def arguments_table() -> str:
     return _table(
         ("argument", "meaning", "accepted", "default"),
         (
-            (f"`{name}`", field.metadata["help"], field.metadata["accepted"], f"`{field.default}`")
+            (f"`{name}`", field.metadata["help"], field.metadata["accepted"], _default(field))
             for name, field in FIELDS.items()
         ),
     )
+
+
+def _default(field: Any) -> str:
+    other = field.metadata["with_heads"]
+    return f"`{field.default}`" + ("" if other is None else f" (heads: `{other}`)")
 
 
 def tasks_table() -> str:
@@ -100,6 +105,18 @@ def classification_table() -> str:
                 str(task.VERSION),
             )
             for category, task in sorted(rows, key=lambda row: (row[0], row[1].DATASET_NAME))
+        ),
+    )
+
+
+def generation_table() -> str:
+    """The tasks with open answers, from the tasks themselves."""
+    return _table(
+        ("task", "tag", "subjects train / test", "example", "version"),
+        (
+            (f"`{task.task_name}`", f"`taskvec_{category}`", subjects, example, version)
+            for category, task in _tasks(lambda name: name.startswith("generate_"))
+            for subjects, _, example, version in [_facts(task)]
         ),
     )
 
@@ -149,18 +166,35 @@ def shots_tasks_table() -> str:
     return tasks_section(ROOT / "results/shots")
 
 
+def heads_tables() -> str:
+    """Head vectors and ablations, from the files below results/heads/."""
+    from harness_ext.compare.heads_tables import section
+
+    return section(ROOT / "results/heads", link="results/heads/")
+
+
+def head_choices_tables() -> str:
+    """Where heads were added, seed by seed, from the files below results/heads/."""
+    from harness_ext.compare.heads_tables import choices_section
+
+    return choices_section(ROOT / "results/heads")
+
+
 SECTIONS: Mapping[str, Callable[[], str]] = {
     "arguments": arguments_table,
     "tasks": tasks_table,
     "classification": classification_table,
+    "generation": generation_table,
     "hub": hub_table,
     "results": results_tables,
     "shots": shots_tables,
     "shots_tasks": shots_tasks_table,
+    "heads": heads_tables,
+    "head_choices": head_choices_tables,
 }
 _ORDER = ("forward", "inverse", "bijection")
 # How the names of tasks begin that are over no word list.
-_OTHERS = ("classify_", "hub_")
+_OTHERS = ("classify_", "generate_", "hub_")
 _DATA_SET = ("dataset_path", "dataset_name")
 
 

@@ -3,10 +3,11 @@
     python results/heads.py --to results/heads
     python results/heads.py --to results/heads --model packaged:gemma-3-270m
 
-One model is loaded, and what its heads write on a task is read once per seed for all kinds of heads.
-A cell is a task, a seed and a set of steering arguments; one that is there already is not run again.
-`--plan` names what to run: `steering` (every kind of head at zero shots, and in-context learning),
-`ablation` (heads knocked out of the few-shot prompt) or `fraction` (more or fewer heads).
+One model is loaded, and what its heads write on a task is read once per seed for all kinds of
+heads. A cell is a task, a seed and a set of steering arguments; one that is there already is not
+run again. `--plan` names what to run: `steering` (every kind of head at zero shots, and in-context
+learning), `ablation` (heads knocked out of the few-shot prompt) or `fraction` (fewer and more heads
+than 3 %).
 """
 
 from __future__ import annotations
@@ -89,9 +90,7 @@ def ablation(task: str, args: argparse.Namespace) -> Iterator[Cell]:
     """Every kind of head knocked out of the few-shot prompt."""
     for seed in range(args.seeds):
         for kind in KINDS:
-            yield Cell(
-                task, seed, args.shots, {"method": "none", "ablate": kind, "seed": seed}
-            )
+            yield Cell(task, seed, args.shots, {"method": "none", "ablate": kind, "seed": seed})
 
 
 def fraction(task: str, args: argparse.Namespace) -> Iterator[Cell]:
@@ -114,7 +113,7 @@ def heads(kind: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
 def run(
     lm: TaskVectorLM, manager: TaskManager, cell: Cell, args: argparse.Namespace
 ) -> dict[str, Any]:
-    """The cell's row: scores per document, in the order of `doc_hashes`, and how they came about."""
+    """The cell's row: scores per document, in the order of `doc_hashes`, and what was chosen."""
     start = time.time()
     try:
         results = simple_evaluate(

@@ -55,9 +55,11 @@ def test_a_missing_page_is_named(page: Path) -> None:
 
 def test_the_arguments_table_holds_every_argument_with_its_default() -> None:
     table = docs.arguments_table()
+    other = {"mode": "add", "demos": 8, "average": 50}
     for name, default in vars(SteeringConfig()).items():
         (row,) = [line for line in table.splitlines() if line.startswith(f"| `{name}` |")]
-        assert row.endswith(f"| `{default}` |")
+        with_heads = f" (heads: `{other[name]}`)" if name in other else ""
+        assert row.endswith(f"| `{default}`{with_heads} |")
 
 
 def test_the_tasks_table_holds_what_a_task_is() -> None:
@@ -80,6 +82,13 @@ def test_the_classification_table_holds_the_labels_as_they_are_shown() -> None:
         ("classify_sentiment_symbol_labels", "taskvec_symbol_labels", "@, #"),
     ):
         assert f"| `{task}` | `{tag}` | {labels} | 168 / 72 | 1.0 |" in rows
+
+
+def test_the_generation_table_holds_an_example_of_either_tone() -> None:
+    rows = docs.generation_table().splitlines()
+    for tone, sentence in (("positive", "Sunlight filled it"), ("negative", "Mould covered")):
+        (row,) = [row for row in rows if row.startswith(f"| `generate_{tone}` |")]
+        assert f"| `taskvec_generation` | 74 / 50 | our hotel room in Lisbon → {sentence}" in row
 
 
 def test_the_hub_table_says_where_the_data_comes_from_without_loading_it() -> None:

@@ -91,7 +91,7 @@ def mean_interval(values: Sequence[float], bound: float = 1.0, level: float = LE
 
 
 def task_mean_interval(
-    tasks: Sequence[Sequence[tuple[int, int]]],
+    tasks: Sequence[Sequence[tuple[float, int]]],
     extremes: tuple[float, float] = (0.0, 1.0),
     level: float = LEVEL,
 ) -> Interval:

@@ -1,0 +1,1 @@
+"""What measurements of a model mean: pure functions of tensors, which neither run nor print."""
