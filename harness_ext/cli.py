@@ -45,6 +45,11 @@ COMMANDS = (
         "score attention heads on tasks, and compare what they are and do",
         "harness_ext.commands.heads",
     ),
+    Command(
+        "theory",
+        "check what the papers claim about their toy models",
+        "harness_ext.commands.theory",
+    ),
 )
 
 
