@@ -64,6 +64,12 @@ def check(given: Iterable[str], values: Values) -> None:
             "head_fraction=1.0 knocks every head out, and no model is left; with ablate it takes "
             "a number below 1."
         )
+    if "random" in (method, ablate) and values["head_fraction"] > 0.5:
+        raise UsageError(
+            f"head_fraction={values['head_fraction']} is not accepted with {said}: as many random "
+            "heads have to be found beside the task-recognition heads; it takes a number above 0, "
+            "at most 0.5 here."
+        )
     reasons = idle(values)
     if not is_steered(values):  # then a warning does, but for who forgot to say `ablate`
         reasons = {name: reasons[name] for name in _OF_ABLATION}

@@ -189,7 +189,7 @@ class SteeringConfig:
         metadata=_about(
             *_words(get_args(AblateWith)),
             "What a knocked-out head gives instead: nothing, or its mean output over the tokens "
-            "(with `ablate_at=cue`, the last cues) of the prompts it was scored on.",
+            "(with `ablate_at=cue`, the last cues) of the task's `average` scoring prompts.",
         ),
     )
     save_vectors: str | None = field(

@@ -50,12 +50,12 @@ def plan_requests(
         plan = method.plan(contexts[name], [requests[n].doc for n in numbers])
         for n, injections in zip(numbers, plan.injections, strict=True):
             plans[n] = _row(prompts[n], injections, plan.ablation)
-        cut = sum(len(prompts[n].cues) < cues[name] for n in numbers)
+        cut = sum(prompts[n].dropped > 0 for n in numbers)
         records[name] = {**plan.record, "prompts_cut": cut}
         if cut:
             log.warning(
-                "%s: %d of %d prompts exceed max_length and lose demonstrations; vectors go to the "
-                "cues that are left.",
+                "%s: %d of %d prompts exceed max_length and lose their beginning; what is done to "
+                "cues is done to those that are left.",
                 name,
                 cut,
                 len(numbers),

@@ -34,6 +34,8 @@ CLASSIFICATION = (
 WORDS = ("forward_upper", "forward_plural", "forward_french", "forward_capital")
 GENERATION = ("generate_positive", "generate_negative")
 KINDS = ("tr", "tl", "ih", "random")
+# Tested documents of a task, demonstrations, development episodes.
+LIMIT, SHOTS, DEV = 50, 8, 25
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2)
 METRICS = ("answer_match", "tr_ratio", "tone_match", "tone_balance", "opinion_ratio")
 _LISTS = ("layers", "development_log_prob_by_layer")
@@ -60,16 +62,16 @@ def main() -> None:
     parser.add_argument("--plan", default="steering", choices=sorted(PLANS))
     parser.add_argument("--tasks", default=",".join(CLASSIFICATION))
     parser.add_argument("--seeds", type=int, default=5, help="seeds 0 to N - 1")
-    parser.add_argument("--limit", type=int, default=50, help="tested documents of a task")
-    parser.add_argument("--shots", type=int, default=8)
-    parser.add_argument("--dev", type=int, default=25, help="development episodes")
     parser.add_argument("--batch_size", type=int, default=32)
     args = parser.parse_args()
     path = args.to / f"{args.model.removeprefix(packaged_models.PREFIX).replace('/', '__')}.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {row["key"] for row in rows}
     manager = TaskManager(include_path=str(plugin.tasks_dir()), include_defaults=False)
-    lm = TaskVectorLM(args.model, method="none", batch_size=args.batch_size)
+    try:
+        lm = TaskVectorLM(args.model, method="none", batch_size=args.batch_size)
+    except UsageError as error:
+        raise SystemExit(str(error)) from error
     for task in args.tasks.split(","):
         for cell in PLANS[args.plan](task, args):
             if cell.key not in done:
@@ -81,7 +83,7 @@ def steering(task: str, args: argparse.Namespace) -> Iterator[Cell]:
     """Unsteered with and without demonstrations, then every kind of head, seed by seed."""
     yield Cell(task, 0, 0, {"method": "none"})
     for seed in range(args.seeds):
-        yield Cell(task, seed, args.shots, {"method": "none"})
+        yield Cell(task, seed, SHOTS, {"method": "none"})
         for kind in KINDS:
             yield Cell(task, seed, 0, heads(kind, seed, args))
 
@@ -90,7 +92,7 @@ def ablation(task: str, args: argparse.Namespace) -> Iterator[Cell]:
     """Every kind of head knocked out of the few-shot prompt."""
     for seed in range(args.seeds):
         for kind in KINDS:
-            yield Cell(task, seed, args.shots, {"method": "none", "ablate": kind, "seed": seed})
+            yield Cell(task, seed, SHOTS, {"method": "none", "ablate": kind, "seed": seed})
 
 
 def fraction(task: str, args: argparse.Namespace) -> Iterator[Cell]:
@@ -107,7 +109,7 @@ PLANS = {"steering": steering, "ablation": ablation, "fraction": fraction}
 def heads(kind: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     # Seeds are draws already; within one, random heads are drawn once.
     own = {"draws": 1} if kind == "random" else {}
-    return {"method": kind, "seed": seed, "dev": args.dev, **own}
+    return {"method": kind, "seed": seed, "dev": DEV, **own}
 
 
 def run(
@@ -120,7 +122,7 @@ def run(
             lm.with_steering(**cell.steering),
             tasks=[cell.task],
             num_fewshot=cell.shots,
-            limit=args.limit,
+            limit=LIMIT,
             task_manager=manager,
             fewshot_random_seed=cell.seed,
             bootstrap_iters=0,
@@ -141,7 +143,7 @@ def run(
         "scores": {
             name: [sample[name] for sample in samples] for name in METRICS if name in samples[0]
         },
-        "record": {name: value for name, value in record.items() if name not in _LISTS},
+        "record": _short(record),
         "version": harness_ext.__version__,
         "weights_sha256": steered.get("model", {}).get("weights_sha256"),
         "dtype": str(lm.model.dtype).removeprefix("torch."),
@@ -150,6 +152,15 @@ def run(
     means = {name: round(sum(own) / len(own), 3) for name, own in row["scores"].items()}
     print(cell.task, cell.seed, cell.shots, cell.steering, means, row["seconds"], flush=True)
     return row
+
+
+def _short(record: Any) -> Any:
+    """The record without its longest lists."""
+    if isinstance(record, list):
+        return [_short(entry) for entry in record]
+    if not isinstance(record, dict):
+        return record
+    return {name: _short(value) for name, value in record.items() if name not in _LISTS}
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -324,3 +324,10 @@ def test_arguments_without_effect_are_named(caplog: pytest.LogCaptureFixture) ->
 def test_a_number_is_shown_as_it_was_typed() -> None:
     with pytest.raises(UsageError, match=r"average=-1 is not accepted"):
         parsed(average=-1.0)
+
+
+@pytest.mark.parametrize("given", [{"method": "random"}, {"method": "none", "ablate": "random"}])
+def test_random_heads_need_as_many_others(given: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=r"head_fraction=0\.6 .* at most 0\.5 here"):
+        parse_model_args({**given, "head_fraction": 0.6})
+    assert parse_model_args({**given, "head_fraction": 0.5})[0].head_fraction == 0.5

@@ -1,1 +1,1 @@
-"""What measurements of a model mean: pure functions of tensors, which neither run nor print."""
+"""What measurements of a model mean: functions of tensors and prompts, which run no model."""

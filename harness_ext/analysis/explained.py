@@ -2,8 +2,9 @@
 
 A task vector is taken here as a difference: the state at the last cue of prompts with
 demonstrations, less that of the same queries without any, in the mean. What all attention heads and
-all feed-forward layers up to a layer write differently is that vector, exactly; so the heads are
-taken by the same difference.
+all feed-forward layers up to a layer write differently is that vector, so the heads are taken by
+the same difference. (In models that add position embeddings to the stream, GPT-2 and OPT, it also
+holds the difference of these at the two cues, which no head writes.)
 """
 
 from __future__ import annotations

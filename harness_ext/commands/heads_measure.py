@@ -24,6 +24,7 @@ from harness_ext.methods.base import Bench
 from harness_ext.methods.head_scores import (
     Readings,
     induction,
+    random_heads,
     read_heads,
     score_task,
     scoring_episodes,
@@ -91,7 +92,7 @@ def measure(bench: Bench, context: Context) -> TaskFindings:
     """
     asked = [(e.demonstrations, d) for e in scoring_episodes(bench, context) for d in e.dummies]
     readings = read_heads(bench, context)
-    found = score_task(bench, readings)
+    found = score_task(bench, context, readings)
     scores = {name: getattr(found, name) for name in ("tr", "tl", *LOGITS)}
     scores["ih"] = induction(bench)
     fraction = bench.config.head_fraction
@@ -99,7 +100,7 @@ def measure(bench: Bench, context: Context) -> TaskFindings:
     inductive = top_heads(scores["ih"], INDUCTION_SHARE)
     weights = _attention(bench, context, readings.prompts, [shown for shown, _ in asked])
     vectors, outputs, states = differences(bench, context, readings, [q for _, q in asked])
-    draws = _random_heads(bench, context, top["tr"])
+    draws = [random_heads(bench, context, top["tr"], k) for k in range(bench.config.draws)]
     layer = max(layer for layer, _ in top["tr"])
     return TaskFindings(
         task=context.name,
@@ -125,13 +126,6 @@ def measure(bench: Bench, context: Context) -> TaskFindings:
         layer=layer,
         geometry=_geometry(bench, readings, states[:, layer], {**top, "random": draws[0]}),
     )
-
-
-def _random_heads(bench: Bench, context: Context, like: Sequence[Head]) -> list[list[Head]]:
-    """The draws of random heads that `method=random` has."""
-    attention, config = bench.attention, bench.config
-    seeds = [f"{context.name} random heads {config.seed} {draw}" for draw in range(config.draws)]
-    return [matched_heads(like, attention.layers, attention.heads, seed) for seed in seeds]
 
 
 def _attention(

@@ -6,7 +6,7 @@ weighted sum of arms that lies above 0 where the claim holds, paired by query.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import fmean
@@ -85,6 +85,12 @@ CLAIMS = (
         {ADDED["tr"]: ONE, ADDED["random"]: -ONE},
     ),
     Claim(
+        "Adding TR heads is better than adding induction heads",
+        "",
+        "TR − IH",
+        {ADDED["tr"]: ONE, ADDED["ih"]: -ONE},
+    ),
+    Claim(
         "Adding TR heads is better than one and the same label for all documents of a set",
         "",
         f"TR − {ONE_LABEL}",
@@ -140,7 +146,20 @@ def seeds_by_task(runs: HeadRuns, claim: Claim) -> dict[str, frozenset[int]]:
 
 def difference(runs: HeadRuns, claim: Claim) -> Interval:
     """The weighted sum of a claim, margin included; some task must be recorded in its arms."""
+    return _difference(runs, claim, seeds_by_task(runs, claim))
+
+
+def by_seed(runs: HeadRuns, claim: Claim) -> dict[int, float]:
+    """The same for each seed that all of the claim's tasks are recorded with."""
     tasks = seeds_by_task(runs, claim)
+    shared = frozenset.intersection(*tasks.values()) if tasks else frozenset()
+    return {
+        seed: _difference(runs, claim, {task: {seed} for task in tasks}).estimate
+        for seed in sorted(shared)
+    }
+
+
+def _difference(runs: HeadRuns, claim: Claim, tasks: Mapping[str, Collection[int]]) -> Interval:
     found = contrast(runs, tasks, claim.weights, claim.ratio)
     shift = claim.margin - (_one_label(tasks) if claim.above_one_label else 0)
     return Interval(*(end + shift for end in (found.estimate, found.low, found.high)))
@@ -163,8 +182,12 @@ def _sentence(runs: HeadRuns, claim: Claim) -> str:
     figures = _figures(runs, claim, tasks)
     if claim.given and contrast(runs, tasks, claim.given).low <= 0:
         return f"{said}: **does not show**: {claim.otherwise}. {figures}."
-    found = difference(runs, claim)
-    return f"{said}: **{verdict(found)}**. {figures}; {claim.sum} = {interval(found, signed=True)}."
+    found, seeds = difference(runs, claim), by_seed(runs, claim)
+    alike = sum((value > 0) == (found.estimate > 0) for value in seeds.values())
+    often = f", in {alike} of {len(seeds)} seeds" if len(seeds) > 1 else ""
+    apart = "; by seed " + ", ".join(map("{:+.2f}".format, seeds.values())) if often else ""
+    sum_ = f"{claim.sum} = {interval(found, signed=True)}"
+    return f"{said}: **{verdict(found)}**{often}. {figures}; {sum_}{apart}."
 
 
 def _figures(runs: HeadRuns, claim: Claim, tasks: Mapping[str, frozenset[int]]) -> str:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from harness_ext.errors import overflow_error
+from harness_ext.errors import UsageError, overflow_error
 from harness_ext.heads.induction import induction_scores
 from harness_ext.heads.select import Head, matched_heads, top_heads
 from harness_ext.heads.tsla import LabelSet, Scores, label_set, score
@@ -86,6 +86,10 @@ def _outputs(bench: Bench, context: Context, prompts: Sequence[EncodedPrompt]) -
         ) as bar:
             outputs = head_outputs(attention, rows, done=bar.update)
         _refuse_nan(context, outputs)
+        if not bench.memory.has_room(outputs.nbytes):
+            # What other episodes of the task left is less likely to be asked for again.
+            for old in [key for key in known if isinstance(key, tuple) and key[0] == "heads"]:
+                del known[old]
         if bench.memory.has_room(outputs.nbytes):
             # Copies: a view of all would keep all.
             known.update(zip(keys, (output.clone() for output in outputs), strict=True))
@@ -100,10 +104,16 @@ def _refuse_nan(context: Context, outputs: Tensor) -> None:
         raise overflow_error(layer, f"scoring prompt {prompt} of {context.name!r}")
 
 
-def score_task(bench: Bench, readings: Readings) -> Scores:
-    """The task's TR and TL scores, and direct logit attribution, of every head."""
+def score_task(bench: Bench, context: Context, readings: Readings) -> Scores:
+    """The task's TR and TL scores, and direct logit attribution, of every head.
+
+    Raises :class:`UsageError`, naming the task, where its labels cannot be told apart.
+    """
     unembedding = bench.anatomy.model.get_output_embeddings().weight.detach()
-    return score(readings.outputs, readings.labels, unembedding, bench.config.squared)
+    try:
+        return score(readings.outputs, readings.labels, unembedding, bench.config.squared)
+    except UsageError as error:
+        raise UsageError(f"task {context.name!r}: {error}") from error
 
 
 def induction(bench: Bench) -> Tensor:
@@ -118,24 +128,32 @@ def induction(bench: Bench) -> Tensor:
     return known[seed]
 
 
-def heads_by(kind: str, bench: Bench, context: Context, draw: int = 0) -> HeadChoice:
+def heads_by(
+    kind: str, bench: Bench, context: Context, draw: int = 0, readings: Readings | None = None
+) -> HeadChoice:
     """The heads of a kind (`tr`, `tl`, `ih` or `random`) for a task, and a record of them.
 
-    draw: which draw of random heads, that have the layers of the task-recognition heads and are
-    none of them. Raises :class:`UsageError` as :func:`score_task` and :func:`matched_heads` do.
+    draw: which draw of random heads. readings: those of :func:`read_heads`, where they are at hand.
+    Raises :class:`UsageError` as :func:`score_task` and :func:`matched_heads` do.
     """
-    fraction = bench.config.head_fraction
+    config = bench.config
+    record: dict[str, Any] = {"head_kind": kind, "head_fraction": config.head_fraction}
     if kind == "ih":
         scores = induction(bench)
     else:
-        found = score_task(bench, read_heads(bench, context))
+        found = score_task(bench, context, readings or read_heads(bench, context))
         scores = found.tl if kind == "tl" else found.tr
-    heads = top_heads(scores, fraction)
-    record: dict[str, Any] = {"head_kind": kind, "head_fraction": fraction}
+        record["squared"] = config.squared
+    heads = top_heads(scores, config.head_fraction)
     if kind == "random":
-        attention = bench.attention
-        seed = f"{context.name} random heads {bench.config.seed} {draw}"
-        heads = matched_heads(heads, attention.layers, attention.heads, seed)
+        heads = random_heads(bench, context, heads, draw)
     else:
         record["head_scores"] = [round(float(scores[head]), 4) for head in heads]
     return HeadChoice(heads, {**record, "heads": [list(head) for head in heads]})
+
+
+def random_heads(bench: Bench, context: Context, like: Sequence[Head], draw: int) -> list[Head]:
+    """A draw of random heads in the layers of `like`, the task-recognition heads, none of them."""
+    attention = bench.attention
+    seed = f"{context.name} random heads {bench.config.seed} {draw}"
+    return matched_heads(like, attention.layers, attention.heads, seed)

@@ -18,7 +18,7 @@ from torch import Tensor
 from harness_ext.config import AUTO
 from harness_ext.heads.select import Head
 from harness_ext.methods.base import AtCues, Bench, Plan
-from harness_ext.methods.head_scores import HeadChoice, heads_by, read_heads
+from harness_ext.methods.head_scores import HeadChoice, Readings, heads_by, read_heads
 from harness_ext.methods.reusable import Reusable
 from harness_ext.methods.selection import Selection, select_together
 from harness_ext.methods.task_vector import TaskVector
@@ -33,9 +33,10 @@ class HeadVector(TaskVector):
     draw: which draw of heads, where these are random.
     """
 
-    def __init__(self, bench: Bench, draw: int = 0) -> None:
+    def __init__(self, bench: Bench, draw: int = 0, readings: Readings | None = None) -> None:
+        """readings: those of the one task that is planned, where they are at hand."""
         super().__init__(bench)
-        self._draw = draw
+        self._draw, self._given = draw, readings
 
     def plan(self, context: Context, documents: Sequence[Document]) -> Plan:
         """See :meth:`Method.plan`. Heads, layer and strength hold for all of the task."""
@@ -46,18 +47,19 @@ class HeadVector(TaskVector):
     def _reusable(
         self, context: Context, episodes: Sequence[Episode], layers: Sequence[int]
     ) -> Reusable:
-        choice = self._heads(context)
-        readings = read_heads(self.bench, context)
+        choice, readings = self._heads(context)
         sums = _sums(readings.outputs, choice.heads)[:, None, None]
         states = sums.expand(-1, len(layers), -1, -1)
         return Reusable.of(context, readings.episodes, states, choice.record)
 
-    def _heads(self, context: Context) -> HeadChoice:
-        return heads_by(self.bench.config.method, self.bench, context, self._draw)
+    def _heads(self, context: Context) -> tuple[HeadChoice, Readings]:
+        """The heads, and what they write, which is read once."""
+        readings = self._given or read_heads(self.bench, context)
+        kind = self.bench.config.method
+        return heads_by(kind, self.bench, context, self._draw, readings), readings
 
     def _plan_own(self, context: Context, documents: Sequence[Document]) -> Plan:
-        config, choice = self.bench.config, self._heads(context)
-        readings = read_heads(self.bench, context)
+        config, (choice, readings) = self.bench.config, self._heads(context)
         layers = sorted({layer for layer, _ in choice.heads})
         apart = [[head for head in choice.heads if head[0] == layer] for layer in layers]
         states = torch.stack([_sums(readings.outputs, own) for own in apart], dim=1).unsqueeze(2)
@@ -91,18 +93,19 @@ class RandomHeadVector(HeadVector):
     """`random`: heads in the layers of the task-recognition heads, in several draws.
 
     Every draw has its own heads, layer and strength; the tested documents are dealt over them, each
-    by a hash of itself, so that a score over all documents is the mean over the draws.
+    by a hash of itself, so that a score over all documents is nearly the mean over the draws.
     """
 
     def plan(self, context: Context, documents: Sequence[Document]) -> Plan:
         """See :meth:`Method.plan`. The record holds every draw's."""
         draws = self.bench.config.draws
         dealt = [_deal(context, document, draws) for document in documents]
+        readings = read_heads(self.bench, context)
         injections: dict[int, AtCues] = {}
         records: list[dict[str, Any]] = []
         for draw in range(draws):
             own = [number for number, found in enumerate(dealt) if found == draw]
-            method = HeadVector(self.bench, draw)
+            method = HeadVector(self.bench, draw, readings)
             plan = method.plan(context, [documents[number] for number in own])
             injections.update(zip(own, plan.injections, strict=True))
             records.append({**plan.record, "documents": len(own)})

@@ -25,6 +25,8 @@ class EncodedPrompt:
     text: str
     ids: tuple[int, ...]
     cues: tuple[int, ...]
+    dropped: int = 0
+    """Tokens that truncation has cut off at the beginning."""
 
     @property
     def cue(self) -> int:
@@ -43,7 +45,7 @@ class EncodedPrompt:
                 f"{len(self.ids)} tokens and {kept} fit. Raise max_length or shorten the prompt."
             )
         cues = tuple(cue - dropped for cue in self.cues if cue >= dropped)
-        return EncodedPrompt(self.text, self.ids[dropped:], cues)
+        return EncodedPrompt(self.text, self.ids[dropped:], cues, self.dropped + dropped)
 
     def fed(self, kept: int) -> EncodedPrompt:
         """Prompt and answer as a log-likelihood is computed: without the last token, cut to fit."""

@@ -24,10 +24,10 @@ from harness_ext.plugin import tasks_dir
 from tests.compare.heads_output import grid, row, runs_of
 
 GENERATE = ("generate_positive", "generate_negative")
-_, _, _, ONE_LABEL, RATIO_LOST, _, RATIO_KEPT, _ = CLAIMS
+_, _, _, _, ONE_LABEL, RATIO_LOST, _, RATIO_KEPT, _ = CLAIMS
 # Of 30 documents, how many are right; and how many are in the label set, where that differs.
 AS_IN_THE_PAPER: Mapping[Arm, int] = {
-    ZERO_SHOT: 2, ICL: 29, ADDED["tr"]: 22, ADDED["tl"]: 8, ADDED["ih"]: 20, ADDED["random"]: 2,
+    ZERO_SHOT: 2, ICL: 29, ADDED["tr"]: 22, ADDED["tl"]: 8, ADDED["ih"]: 8, ADDED["random"]: 2,
     ABLATED["tr"]: 4, ABLATED["tl"]: 12, ABLATED["ih"]: 10, ABLATED["random"]: 27,
 }  # fmt: skip
 IN_SET = {ICL: 30, ABLATED["tr"]: 5, ABLATED["tl"]: 29, ABLATED["random"]: 30}
@@ -65,9 +65,20 @@ def test_a_sentence_gives_the_means_and_the_sum(tmp_path: Path) -> None:
         runs_of(tmp_path, rows_of(AS_IN_THE_PAPER, IN_SET, TONE))
     ).splitlines()
     figures = "Mean accuracy over the four sets, 2 seeds: TR 0.73, ICL (8) 0.97, zero-shot 0.07; "
-    assert f"**shows**. {figures}TR − (ICL + zero-shot) / 2 = +0.22 [" in first
+    assert f"**shows**, in 2 of 2 seeds. {figures}TR − (ICL + zero-shot) / 2 = +0.22 [" in first
     figures = "Mean tone as asked over 2 tasks, 1 seed: TL 0.67, TR 0.20, zero-shot 0.27, ICL (8) "
     assert f"{figures}0.80, random 0.27; TL − TR = +0.47 [" in last
+
+
+def test_a_sum_that_one_seed_makes_is_seen_by_seed(tmp_path: Path) -> None:
+    rows = [
+        row("classify_sentiment", seed, arm, scores(right))
+        for seed, (tr, tl) in enumerate([(16, 15), (15, 16), (30, 0)])
+        for arm, right in ((ADDED["tr"], tr), (ADDED["tl"], tl))
+    ]
+    [said] = [s for s in sentences(runs_of(tmp_path, rows)).splitlines() if "TR − TL =" in s]
+    assert "**shows**, in 2 of 3 seeds." in said
+    assert said.endswith("; by seed +0.03, -0.03, +1.00.")
 
 
 def test_no_claim_shows_where_nothing_does_anything(tmp_path: Path) -> None:
@@ -84,7 +95,13 @@ def test_no_claim_shows_where_nothing_does_anything(tmp_path: Path) -> None:
 
 
 def test_claims_show_the_other_way_where_signs_are_turned(tmp_path: Path) -> None:
-    right = {**AS_IN_THE_PAPER, ADDED["tr"]: 4, ADDED["tl"]: 28, ADDED["random"]: 15}
+    right = {
+        **AS_IN_THE_PAPER,
+        ADDED["tr"]: 4,
+        ADDED["tl"]: 28,
+        ADDED["random"]: 15,
+        ADDED["ih"]: 28,
+    }
     in_set = {ICL: 30, ABLATED["tr"]: 30, ABLATED["tl"]: 10, ABLATED["random"]: 30}
     right |= {ICL: 20, ABLATED["tl"]: 29}
     runs = runs_of(tmp_path, rows_of(right, in_set, {**TONE, ADDED["tr"]: 28}))
@@ -94,7 +111,7 @@ def test_claims_show_the_other_way_where_signs_are_turned(tmp_path: Path) -> Non
 def test_what_is_not_recorded_is_said_claim_by_claim(tmp_path: Path) -> None:
     some = {arm: AS_IN_THE_PAPER[arm] for arm in (ZERO_SHOT, ICL, ADDED["tr"], ADDED["random"])}
     runs = runs_of(tmp_path, rows_of(some, {}, {}))
-    expected = ["shows", "not recorded", "shows", "shows", *["not recorded"] * 4]
+    expected = ["shows", "not recorded", "shows", "not recorded", "shows", *["not recorded"] * 4]
     assert said(runs) == expected
     assert "(TR, TL with a seed in common)" in sentences(runs)
 

@@ -310,6 +310,39 @@ def test_kinds_of_heads_on_one_model_share_what_was_read(
     assert read == [AVERAGE]
 
 
+@pytest.mark.parametrize(("method", "draws"), [("tr", None), ("random", 3)])
+def test_heads_are_read_once_even_where_memory_has_no_room(
+    method: str,
+    draws: int | None,
+    heads: Make,
+    evaluate: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+    before = head_scores.head_outputs
+
+    def counted(attention: Any, rows: Any, **rest: Any) -> Tensor:
+        read.append(len(rows))
+        return before(attention, rows, **rest)
+
+    monkeypatch.setattr(head_scores, "head_outputs", counted)
+    lm = heads(method, layer=1, strength=2, **({"draws": draws} if draws else {}))
+    lm._memory.budget = 0
+    evaluate(lm, TASK, limit=3)
+    assert read == [AVERAGE]
+
+
+def test_readings_of_other_seeds_make_room(heads: Make, evaluate: Run) -> None:
+    lm = heads("tr", layer=1, strength=2)
+    lm._memory.budget = 4 * AVERAGE * LAYERS * HEADS * 32
+    for seed in range(3):
+        given = {"demos": DEMOS, "average": AVERAGE, "layer": 1, "strength": 2, "seed": seed}
+        other = lm.with_steering(method="tr", **given)
+        evaluate(other, TASK, limit=1)
+        kept = [key for key in lm._memory.of(TASK) if isinstance(key, tuple) and key[0] == "heads"]
+        assert len(kept) == AVERAGE
+
+
 def test_head_vectors_are_saved_and_read_back(
     heads: Make, evaluate: Run, steered: Make, folder: Path, tmp_path: Path
 ) -> None:
@@ -333,5 +366,7 @@ def test_a_task_of_one_label_is_refused_by_name(
         doc_to_target="same",
         generation_kwargs={"until": ["\n"], "max_gen_toks": 2},
     )
-    with pytest.raises(UsageError, match="one and the same label"):
+    with pytest.raises(
+        UsageError, match="task 'constant': every episode has one"
+    ):
         evaluate(heads("tr", layer=1, strength=2), task, limit=1)
