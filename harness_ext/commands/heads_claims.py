@@ -72,8 +72,8 @@ def _induction(found: Sequence[TaskFindings]) -> Claim:
         for kind, limit in NEAR_TOP.items()
     ]
     return Claim(
-        f"at least half of the top {100 * INDUCTION_SHARE:.0f} % of induction heads are in the top "
-        "20 % by TR and in the top 50 % by TL",
+        f"the top {100 * INDUCTION_SHARE:.0f} % of induction heads are in the top 20 % by TR and "
+        "in the top 50 % by TL",
         _verdict(
             f.induction_ranks[kind].median <= limit
             for f in found
