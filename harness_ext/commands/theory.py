@@ -41,17 +41,26 @@ def _run(args: argparse.Namespace) -> int:
 
     from harness_ext import theory
     from harness_ext.theory import report
-    from harness_ext.theory.store import write_json
 
     checks = theory.select(args.checks)
     preset = theory.preset(args.preset, args.seeds)
     path = args.out or Path(f"taskvec-theory-{preset.name}")
-    folder = theory.RunFolder.open(path, preset)
+    # What refuses a run comes before the folder, which is then not claimed for its settings.
     workers = theory.Workers(args.jobs, args.backend, args.address)
+    workers.verify()
+    for check in checks:
+        check.cells(preset)
+    folder = theory.RunFolder.open(path, preset, [check.name for check in checks])
     outcomes = theory.run(checks, preset, folder, workers)
     for outcome in outcomes:
         report.write(outcome, path / outcome.check.name)
-    write_json(path / "verdicts.json", report.summary(outcomes, preset))
+    dropped = folder.save_verdicts(report.summary(outcomes, preset))
+    if dropped:
+        print(
+            f"taskvec: verdicts of other code or packages are no longer in {path}: "
+            f"{', '.join(dropped)}; run these again to have them there",
+            file=sys.stderr,
+        )
     Console().print(report.verdicts(outcomes))
     print(f"verdicts, figures and pictures: {path}")
     return _status(outcomes)

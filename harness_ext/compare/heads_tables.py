@@ -55,9 +55,9 @@ tasks and for differences, which are paired by query. They hold for these tasks.
 
 A claim "shows" where the interval of the given sum lies above 0, shows "the other way" where it
 lies below, and "does not show" where it holds 0: the difference may then be there, and be too small
-for so few documents. Behind it stands in how many seeds the sum has the sign that it has in all, and
-at the end each seed's own: what one seed makes is seen there. Nothing is corrected for the number of
-claims.
+for so few documents. Behind it stands in how many seeds the sum has the sign that it has in all,
+and at the end each seed's own: what one seed makes is seen there. Nothing is corrected for the
+number of claims.
 """
 CHOICES_LEGEND = """\
 Where heads were added, from the lowest to the highest over seeds: the layer and strength chosen on

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from harness_ext.theory.check import Check, Preset
 from harness_ext.theory.runner import Outcome
-from harness_ext.theory.store import write_bytes, write_json
+from harness_ext.theory.store import code_fingerprint, write_bytes, write_json
 
 COLOURS = {"holds": "green", "does not hold": "red", "inconclusive": "yellow"}
 
@@ -47,6 +47,7 @@ def summary(outcomes: Sequence[Outcome], preset: Preset) -> dict[str, Any]:
     return {
         "preset": asdict(preset),
         "versions": {package: version(package) for package in packages},
+        "code": code_fingerprint(),
         "checks": {
             outcome.check.name: {
                 found.claim: {
@@ -114,7 +115,7 @@ def _table(outcome: Outcome) -> Table:
     table.add_column("claim", ratio=4, overflow="fold")
     table.add_column("verdict", min_width=max(map(len, COLOURS)))
     table.add_column("figures", ratio=8)
-    table.add_column("negative control", ratio=6)
+    table.add_column("control or reference", ratio=6)
     table.expand = True
     table.show_lines = True
     claims = {claim.key: claim for claim in outcome.check.claims}

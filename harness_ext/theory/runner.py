@@ -41,6 +41,11 @@ class Workers:
     backend: BackendName = "loky"
     address: str | None = None
 
+    def verify(self) -> None:
+        """Raise :class:`UsageError` for settings that cannot be, or a cluster that is not there."""
+        with _cluster(self):
+            pass
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -69,6 +74,8 @@ def run(
     not measured again. Raises :class:`UsageError` for what a check or the backend cannot do.
     """
     plan = [(check, cell) for check in checks for cell in check.cells(preset)]
+    if folder:
+        folder.reserve(check.name for check in checks)
     done: dict[tuple[str, str], dict[str, Any]] = {}
     todo: list[Work] = []
     for check, cell in plan:

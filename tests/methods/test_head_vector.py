@@ -366,7 +366,5 @@ def test_a_task_of_one_label_is_refused_by_name(
         doc_to_target="same",
         generation_kwargs={"until": ["\n"], "max_gen_toks": 2},
     )
-    with pytest.raises(
-        UsageError, match="task 'constant': every episode has one"
-    ):
+    with pytest.raises(UsageError, match="task 'constant': every episode has one"):
         evaluate(heads("tr", layer=1, strength=2), task, limit=1)

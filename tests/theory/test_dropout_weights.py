@@ -21,7 +21,7 @@ from harness_ext.theory.dropout_weights import (
     quartic,
     simulated,
 )
-from harness_ext.theory.dropout_weights.check import judge_coefficients
+from harness_ext.theory.dropout_weights.check import _judge_causal, judge_coefficients
 from harness_ext.theory.dropout_weights.optimum import identity, rises
 from harness_ext.theory.dropout_weights.quartic import gradient
 from harness_ext.theory.dropout_weights.tokens import draw_masks, dropped_forward
@@ -112,6 +112,29 @@ def test_the_identity_turns_stable_where_a_small_departure_starts_to_cost():
         c = derived(p, 4)
         assert np.sign(quartic(departed, c) - quartic(identity(4), c)) == sign
     assert degenerate_from(4, 4, derived, 4, 0, tolerance=0.02) > rate
+
+
+@pytest.mark.parametrize(
+    ("above", "free", "verdict"),
+    [
+        (False, False, "does not hold"),
+        (True, False, "holds"),
+        (True, True, "inconclusive"),  # the measure finds a rise even without the causal mask
+    ],
+)
+def test_a_rise_everywhere_needs_a_control_without_one(above, free, verdict):
+    def cell(rises, **settings):
+        figures = {"rises": rises, "identity": not rises}
+        return Cell("dropout-weights", {"n": 5, **settings}), {"derived": figures}
+
+    optima = [
+        cell(True, p=0.3, causal=True),
+        cell(above, p=0.9, causal=True),
+        cell(free, p=0.5, causal=False),
+    ]
+    turns = [(Cell("dropout-weights", {"n": 5}), {"derived": {"rate": 0.41}})]
+    found, _ = _judge_causal(optima, turns)
+    assert found.verdict == verdict
 
 
 def test_the_exact_dropout_risk_is_that_of_the_model_on_sampled_prompts():

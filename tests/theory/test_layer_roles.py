@@ -75,6 +75,7 @@ def test_a_control_that_passes_makes_the_claim_inconclusive():
     fine = {"risk": 1.0, "roles": good, "shuffled": poor, "untrained": poor, "cost": 1.0}
     findings = check.judge([(pair, fine), (single, alone)])
     assert {finding.verdict for finding in findings} == {"holds"}
+    assert "factor 1 by definition" in findings[-1].control
     blind = fine | {"shuffled": good, "untrained": good}
     verdicts = [finding.verdict for finding in check.judge([(pair, blind), (single, alone)])]
     assert verdicts[0] == verdicts[2] == "inconclusive"

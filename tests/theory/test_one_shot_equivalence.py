@@ -87,6 +87,16 @@ def test_one_searched_optimum_outside_is_enough() -> None:
     assert verdicts(1.0, 1.5, 1.9)[1] == "does not hold"
 
 
+def test_a_difference_in_the_released_procedure_is_shown_beside_what_licenses_it() -> None:
+    cells = measured(1.02)
+    cells[0][1]["released"] = {"vector": (3.0, 0.2), "mismatched": (3.1, 0.2)}
+    found = CHECK.judge(cells)[2]
+    assert found.verdict == "does not hold"
+    assert "3 ± 0.2" in found.summary
+    assert "text's procedure" in found.control and "1.02 ± 0.01" in found.control
+    assert "different W" not in found.control
+
+
 def test_a_mismatched_vector_does_worse_than_a_task_vector() -> None:
     found = CHECK.measure(cell())["text"]
     (vector, error), (mismatched, _) = found["vector"], found["mismatched"]

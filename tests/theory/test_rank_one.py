@@ -57,6 +57,13 @@ def test_one_vector_fails_at_right_angles_where_all_vectors_and_the_prompt_do_no
     assert figures["all vectors"]["mean"] == pytest.approx(figures["ICL"]["mean"])
 
 
+@pytest.mark.parametrize(("a", "cosine"), [(1.0, 0), (1.5, -1)])
+def test_at_other_points_of_the_same_risk_all_vectors_fail(a, cosine):
+    figures = answer_cosines(90, 4, 6, 100, "both ways", 0, a)
+    assert figures["ICL"]["mean"] == pytest.approx(1)
+    assert figures["all vectors"]["mean"] == pytest.approx(cosine)
+
+
 def test_the_exception_is_one_of_pairs_and_not_of_tasks():
     for angle in (0, 180):
         assert answer_cosines(angle, 4, 6, 50, "both ways", 0)["one vector"]["mean"] > 0.999

@@ -222,10 +222,11 @@ def _judge_causal(measured: Measured, turns: Measured) -> list[Finding]:
     return [
         Finding(
             "causal-any-rate",
-            verdict(everywhere, everywhere or rising > 0),
+            # A rise everywhere counts if it can be absent, one that is missing if it can be found.
+            verdict(everywhere, not any(free) if everywhere else rising > 0),
             f"from the keep rate {rates} on the identity is best ({identities} of {len(above)} "
             "optima there): all weight on the latest demonstration, none on the others",
-            f"below, the same measure finds the rise in {rising} of {len(below)} optima",
+            f"the same measure finds the rise in {rising} of {len(below)} optima below that rate",
             figures,
         ),
         Finding(

@@ -13,7 +13,7 @@ from harness_ext.errors import UsageError
 from harness_ext.theory.linear_attention.model import Weights, prediction, update
 from harness_ext.theory.linear_attention.prompts import Pairs, tokens
 from harness_ext.theory.rank_one.algebra import cosine_bound
-from harness_ext.theory.weight_orthogonality import optimal_weights
+from harness_ext.theory.weight_orthogonality import HALF, optimal_weights
 
 TASKS = ("both ways", "one way", "isotropic")
 ANSWERS = ("ICL", "one vector", "two vectors", "all vectors")
@@ -32,13 +32,15 @@ def swap(x: Tensor, y: Tensor) -> Tensor:
 
 
 def answer_cosines(
-    angle: float, d: int, n: int, prompts: int, task: str, seed: int
+    angle: float, d: int, n: int, prompts: int, task: str, seed: int, a: float = HALF
 ) -> dict[str, dict[str, float]]:
     """Cosines of the linear model's answers with the right ones: mean, and the most over the bound.
 
     `both ways` demonstrates s x → s y and s y → s x in turn, s standard normal, and asks for x and
     for y; `one way` only the first; `isotropic` has standard normal inputs, the swap of x and y (at
-    180° the negation) applied to them. Raises UsageError for n below 2: both ways must be shown.
+    180° the negation) applied to them. The model is of least risk among two layers with C = 0 in
+    the first, pairs carrying the share `a` of the answer and arrows the rest. Raises UsageError for
+    n below 2: both ways must be shown.
     """
     if n < 2:
         raise UsageError(f"n is {n}; showing a map and its inverse takes at least 2 demonstrations")
@@ -61,7 +63,7 @@ def answer_cosines(
         turns = torch.arange(n) % 2 == 1 if task == "both ways" else torch.zeros(n).bool()
         inputs = torch.where(turns, y[..., None], x[..., None]) * gaussian(prompts, 1, n)
         queries = [x, y] if task == "both ways" else [x]
-    weights = optimal_weights(n, d, seed)
+    weights = optimal_weights(n, d, seed, a)
     vectors = first_arrows(weights, maps, inputs)
     found: dict[str, list[Tensor]] = {name: [] for name in ANSWERS}
     for query in queries:

@@ -3,8 +3,9 @@
 The risk as a function of Λ4, which decides the question, is derived in :mod:`.risk`.
 """
 
-from harness_ext.theory.weight_orthogonality.check import WeightOrthogonality
+from harness_ext.theory.weight_orthogonality.check import FAMILY, WeightOrthogonality
 from harness_ext.theory.weight_orthogonality.risk import (
+    HALF,
     compare_variants,
     exact_risk,
     least_risk,
@@ -13,6 +14,8 @@ from harness_ext.theory.weight_orthogonality.risk import (
 )
 
 __all__ = [
+    "FAMILY",
+    "HALF",
     "WeightOrthogonality",
     "compare_variants",
     "exact_risk",

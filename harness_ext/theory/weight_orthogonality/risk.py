@@ -168,10 +168,14 @@ def model_numbers(a: float, b: float, kappa: float, n: int) -> Tensor:
     return numbers.flatten()
 
 
-def optimal_weights(n: int, d: int, seed: int) -> Weights:
-    """A two-layer triplet model of least risk (C = 0 in the first layer): random orthonormal M."""
-    a, b, mixing = variants(n, seed)["as printed"]
-    numbers = model_numbers(a, b, -1 / (n + d + 1), n)
+def optimal_weights(n: int, d: int, seed: int, a: float = HALF) -> Weights:
+    """A two-layer triplet model of least risk among those with C = 0 in the first layer.
+
+    M is random orthonormal and m = 0, so that every a with b = 1 − a has this risk: pairs carry
+    the share a of the answer, and arrows the rest.
+    """
+    mixing = variants(n, seed)["as printed"][-1]
+    numbers = model_numbers(a, 1 - a, -1 / (n + d + 1), n)
     return Structure("triplet", 2).weights(numbers, n, d, mixing)
 
 
