@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from harness_ext.commands.heads_measure import LOGITS, TaskFindings
 from harness_ext.commands.heads_plots import explained_lines, head_map, looks
 from harness_ext.errors import UsageError
 from harness_ext.heads.select import top_heads
-from harness_ext.steering.store import SUFFIX, file_name
+from harness_ext.steering.store import SUFFIX, file_name, write_whole
 
 FORMAT = 1
 """To be raised when files change so that their readers have to."""
@@ -149,14 +148,8 @@ def _named(stem: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(path, data)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror or error}. Name a folder that can be "

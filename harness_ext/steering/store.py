@@ -51,19 +51,24 @@ def save(path: Path, file: VectorFile) -> None:
     signed = {"format": FORMAT, "header": header, "shape": list(vectors.shape)}
     content = {**signed, "sha256": _checksum(signed, vectors)}
     data = to_bytes({_TENSOR: vectors}, metadata={_METADATA: _canonical(content)})
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(path, data)
     except OSError as error:
         raise UsageError(
             f"vectors cannot be written to {path}: {error.strerror or error}. Name a folder that "
             "can be written."
         ) from error
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write the file whole or not at all; its folder is made where there is none."""
+    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def load(path: Path | str) -> VectorFile:
