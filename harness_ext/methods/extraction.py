@@ -88,12 +88,16 @@ def _read(
             states = branched_states(bench.anatomy, stems, branches, layers, bar.update)
             states = states.unsqueeze(3)
     states = states[:, 0] if queries == 1 else states.float().mean(dim=1)
-    _refuse_nan(context, states, layers)
+    refuse_overflow(context, states, layers, "episode")
     return states
 
 
-def _refuse_nan(context: Context, states: Tensor, layers: Sequence[int]) -> None:
-    broken = ~torch.isfinite(states).flatten(2).all(dim=2)
+def refuse_overflow(context: Context, read: Tensor, layers: Sequence[int], item: str) -> None:
+    """Raise :class:`UsageError` for NaN or infinity in `read` [items, layers, …, width].
+
+    item: what the message calls one of the items.
+    """
+    broken = ~torch.isfinite(read).flatten(2).all(dim=2)
     if broken.any():
-        episode, column = broken.nonzero()[0].tolist()
-        raise overflow_error(layers[column], f"episode {episode} of {context.name!r}")
+        number, column = broken.nonzero()[0].tolist()
+        raise overflow_error(layers[column], f"{item} {number} of {context.name!r}")

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from harness_ext.errors import UsageError, overflow_error
+from harness_ext.errors import UsageError
 from harness_ext.heads.induction import induction_scores
 from harness_ext.heads.select import Head, matched_heads, top_heads
 from harness_ext.heads.tsla import LabelSet, Scores, label_set, score
 from harness_ext.methods.base import Bench
-from harness_ext.methods.extraction import extraction_prompts
+from harness_ext.methods.extraction import extraction_prompts, refuse_overflow
 from harness_ext.steering.context import Context
 from harness_ext.steering.episodes import Episode, EpisodeShape, reusable_episodes
 from harness_ext.steering.head_outputs import head_outputs
@@ -85,7 +85,7 @@ def _outputs(bench: Bench, context: Context, prompts: Sequence[EncodedPrompt]) -
             leave=False,
         ) as bar:
             outputs = head_outputs(attention, rows, done=bar.update)
-        _refuse_nan(context, outputs)
+        refuse_overflow(context, outputs, range(attention.layers), "scoring prompt")
         if not bench.memory.has_room(outputs.nbytes):
             # What other episodes of the task left is less likely to be asked for again.
             for old in [key for key in known if isinstance(key, tuple) and key[0] == "heads"]:
@@ -95,13 +95,6 @@ def _outputs(bench: Bench, context: Context, prompts: Sequence[EncodedPrompt]) -
             known.update(zip(keys, (output.clone() for output in outputs), strict=True))
         return outputs
     return torch.stack([known[key] for key in keys])
-
-
-def _refuse_nan(context: Context, outputs: Tensor) -> None:
-    broken = ~torch.isfinite(outputs).flatten(2).all(dim=2)
-    if broken.any():
-        prompt, layer = broken.nonzero()[0].tolist()
-        raise overflow_error(layer, f"scoring prompt {prompt} of {context.name!r}")
 
 
 def score_task(bench: Bench, context: Context, readings: Readings) -> Scores:
