@@ -36,7 +36,6 @@ class Sample:
             document itself.
         query, target, answer: as text; a choice among answers is the text of the chosen one.
         prompt: the text that the model continued; None where it was not kept.
-        draw: which of the demonstrations' draws for this query.
         scores: by metric, finite numbers.
     """
 
@@ -46,7 +45,6 @@ class Sample:
     target: str
     answer: str
     prompt: str | None
-    draw: int
     scores: Mapping[str, float]
 
 

@@ -30,7 +30,7 @@ from harness_ext.compare.heads_runs import (
     Row,
     score_of,
 )
-from harness_ext.compare.runs import read_rows
+from harness_ext.compare.json_rows import read_rows
 from harness_ext.errors import UsageError
 
 _ARGUMENTS = {"method", "seed", "dev", "draws", "head_fraction", "ablate"}

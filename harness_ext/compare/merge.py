@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness_ext.compare.runs import Run, within
+from harness_ext.compare.outputs import Output
+from harness_ext.compare.results_files import within
 from harness_ext.errors import UsageError
 
 BY_TASK = (
@@ -43,7 +44,7 @@ SAME: tuple[tuple[str, ...], ...] = (
 _TIME = "total_evaluation_time_seconds"
 
 
-def merge(runs: Mapping[Path, Run]) -> Run:
+def merge(runs: Mapping[Path, Output]) -> Output:
     """One run out of runs of one cell over different tasks, given by the results files they are in.
 
     What lm-eval keeps by task is joined, the date is the latest, the evaluation times are added up.
@@ -67,11 +68,11 @@ def merge(runs: Mapping[Path, Run]) -> Run:
         results["config"]["steering"] = {**_agreed(steering), "tasks": _joined(steering, "tasks")}
     results["date"] = max(file["date"] for file in files)
     results[_TIME] = str(sum(_seconds(path, run) for path, run in runs.items()))
-    answers = {task: rows for run in runs.values() for task, rows in run.answers.items()}
-    return Run(next(iter(runs.values())).cell, results, answers)
+    samples = {task: rows for run in runs.values() for task, rows in run.samples.items()}
+    return Output(next(iter(runs.values())).cell, results, samples)
 
 
-def _check_disjoint(runs: Mapping[Path, Run]) -> None:
+def _check_disjoint(runs: Mapping[Path, Output]) -> None:
     found: dict[str, Path] = {}
     for path, run in runs.items():
         names = {name for key in BY_TASK for name in within(run.results, key)}
@@ -84,7 +85,7 @@ def _check_disjoint(runs: Mapping[Path, Run]) -> None:
         found |= dict.fromkeys(names, path)
 
 
-def _check_alike(runs: Mapping[Path, Run]) -> None:
+def _check_alike(runs: Mapping[Path, Output]) -> None:
     (first, ours), *others = ((path, _made_with(run.results)) for path, run in runs.items())
     for path, theirs in others:
         for name in {**ours, **theirs}:
@@ -127,7 +128,7 @@ def _joined(mappings: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:
     return {name: value for each in mappings for name, value in within(each, key).items()}
 
 
-def _seconds(path: Path, run: Run) -> float:
+def _seconds(path: Path, run: Output) -> float:
     try:
         return float(run.results[_TIME])
     except (KeyError, TypeError, ValueError) as error:

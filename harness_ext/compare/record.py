@@ -13,22 +13,17 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from harness_ext.compare.evaluations import Sample
 from harness_ext.compare.merge import merge
-from harness_ext.compare.runs import (
-    RESULTS,
-    SAMPLES,
-    Answer,
-    Run,
-    answer_of,
-    by_task,
-    cell_of,
-    read_results,
-    read_rows,
-)
+from harness_ext.compare.outputs import Output, read_output
+from harness_ext.compare.reading import results_files
+from harness_ext.compare.results_files import RESULTS, plain_name
+from harness_ext.compare.samples_files import SAMPLES
 from harness_ext.errors import UsageError
 
 USAGE_ERROR = 2
@@ -65,29 +60,17 @@ def record(sources: Iterable[Path], to: Path) -> list[Path]:
     recorded; a cell that was recorded before is replaced.
 
     Raises:
-        UsageError: naming the file, where a source holds no run, a file is not what lm-eval
-            writes for the word tasks, or two runs of a cell hold the same task or differ in more
-            than their tasks.
+        UsageError: naming the file, where a source holds no run, something of a file cannot be
+            used, or two runs of a cell hold the same task or differ in more than their tasks.
     """
-    cells: dict[Path, dict[Path, Run]] = defaultdict(dict)
+    cells: dict[Path, dict[Path, Output]] = defaultdict(dict)
     for path in dict.fromkeys(path for source in sources for path in _results_files(source)):
         run = read_output(path)
-        cells[to / run.cell.folder][path] = run
+        cells[to / run.cell.folder][path] = replace(run, results=anonymous(run.results))
     merged = {folder: merge(runs) for folder, runs in cells.items()}
     for folder, run in merged.items():
         _write(folder, run)
     return list(merged)
-
-
-def read_output(path: Path) -> Run:
-    """The run behind a results file of lm-eval, with the samples files beside it.
-
-    Raises :class:`UsageError` as described in `record`.
-    """
-    results = anonymous(read_results(path))
-    cell = cell_of(results, path)
-    answers = by_task(_answers(path), results, path)
-    return Run(cell, results, answers)
 
 
 def anonymous(results: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +82,7 @@ def anonymous(results: Mapping[str, Any]) -> dict[str, Any]:
     """
     kept: dict[str, Any] = _without_folders(results)
     kept["pretty_env_info"] = "\n".join(_VERSIONS.findall(str(results.get("pretty_env_info"))))
-    kept["model_name"] = _plain(str(kept.get("model_name") or ""))
+    kept["model_name"] = plain_name(str(kept.get("model_name") or ""))
     return kept
 
 
@@ -115,13 +98,8 @@ def _without_folders(value: Any) -> Any:
     return _PATH_INSIDE.sub(lambda path: path["last"], value)
 
 
-def _plain(pretrained: str) -> str:
-    name = pretrained.removeprefix("packaged:").removeprefix("./").strip("/")
-    return re.sub(r"[^A-Za-z0-9._-]+", "__", name).lstrip("._")
-
-
 def _results_files(source: Path) -> list[Path]:
-    found = [source] if source.is_file() else sorted(source.rglob("results_*.json"))
+    found = results_files(source)
     if not found:
         raise UsageError(
             f"{source} holds no results_*.json of lm-eval. Run lm_eval with --output_path and "
@@ -130,29 +108,22 @@ def _results_files(source: Path) -> list[Path]:
     return found
 
 
-def _answers(path: Path) -> Iterator[Answer]:
-    date = path.stem.rpartition("_")[2]
-    for samples in sorted(path.parent.glob(f"samples_*_{date}.jsonl")):
-        task = samples.stem.removeprefix("samples_").removesuffix(f"_{date}")
-        for place, row in read_rows(samples):
-            yield answer_of(_document(row, task), row, place)
-
-
-def _document(row: Mapping[str, Any], task: str) -> dict[str, Any]:
-    """The fields of a recorded answer, from a sample as lm-eval logs it."""
-    document, answers = row.get("doc"), row.get("filtered_resps")
-    return {
-        **(document if isinstance(document, dict) else {}),
-        "task": task,
-        "doc_hash": row.get("doc_hash"),
-        "answer": answers[0] if isinstance(answers, list) and answers else None,
+def row(task: str, sample: Sample) -> dict[str, Any]:
+    """A sample as a flat row: what it is compared by, without the prompt, which the task gives."""
+    kept = {"task": task, "doc_hash": sample.doc_hash, "query": sample.query}
+    kept |= {"target": sample.target, "answer": sample.answer}
+    if sample.cluster not in (sample.doc_hash, sample.query):
+        kept["pair"] = sample.cluster
+    scores = {
+        name: int(score) if score.is_integer() else score for name, score in sample.scores.items()
     }
+    return {**kept, **scores}
 
 
-def _write(folder: Path, run: Run) -> None:
-    rows = (answer.row() for answers in run.answers.values() for answer in answers)
+def _write(folder: Path, run: Output) -> None:
+    rows = (row(task, sample) for task, samples in run.samples.items() for sample in samples)
     texts = {
-        SAMPLES: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows),
+        SAMPLES: "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in rows),
         RESULTS: json.dumps(run.results, ensure_ascii=False, indent=1) + "\n",
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness_ext.compare import json_rows
 from harness_ext.compare.evaluations import Problem, Sample
+from harness_ext.compare.json_rows import DamagedRow
 
 SAMPLES = "samples.jsonl"
+HASH = 16
 _NO_SCORES = ("answer_match_stderr",)
 
 Samples = dict[str, tuple[Sample, ...]]
-
-
-class _Unusable(ValueError):
-    """A row that cannot be used, and why."""
 
 
 def read_samples(results_path: Path, tasks: Iterable[str]) -> tuple[Samples, list[Problem]]:
@@ -33,23 +31,22 @@ def read_samples(results_path: Path, tasks: Iterable[str]) -> tuple[Samples, lis
         rows: dict[str, list[Sample]] = defaultdict(list)
         damaged: dict[str, Problem] = {}
         try:
-            # Not str.splitlines: a generated text may hold other line separators than "\n".
-            lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+            lines = json_rows.lines(path)
         except (OSError, ValueError) as error:
             problems.append(Problem(path, f"cannot be read ({error})."))
             continue
         for number, line in enumerate(lines, 1):
             try:
-                row = _row(line)
+                row = json_rows.row(line)
                 task = named or _task(row)
-            except _Unusable as error:
+            except DamagedRow as error:
                 # Whose row it was is not known where the file holds several tasks.
                 for each in [named] if named else tasks:
                     damaged.setdefault(each, _problem(path, number, each, error))
                 continue
             try:
                 _add(rows[task], row)
-            except _Unusable as error:
+            except DamagedRow as error:
                 damaged.setdefault(task, _problem(path, number, task, error))
         for task in rows:
             if task not in damaged and (twice := _twice(rows[task])):
@@ -74,24 +71,14 @@ def _files(results_path: Path, tasks: Iterable[str]) -> Iterator[tuple[Path, str
             yield path, task
 
 
-def _problem(path: Path, line: int, task: str, error: _Unusable) -> Problem:
+def _problem(path: Path, line: int, task: str, error: DamagedRow) -> Problem:
     return Problem(path, f"line {line}: {error}; the samples of {task} are not used.")
-
-
-def _row(line: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise _Unusable(f"cut off, or not JSON ({error})") from error
-    if not isinstance(row, dict):
-        raise _Unusable(f"not a sample: {line[:60]!r}")
-    return row
 
 
 def _task(row: Mapping[str, Any]) -> str:
     task = row.get("task")
     if not isinstance(task, str):
-        raise _Unusable(f"task={task!r} is not a name")
+        raise DamagedRow(f"task={task!r} is not a name")
     return task
 
 
@@ -114,24 +101,21 @@ def _with_scores(sample: Sample, scores: Mapping[str, float]) -> Sample:
 def _sample(row: Mapping[str, Any]) -> Sample:
     doc_hash = row.get("doc_hash")
     if not isinstance(doc_hash, str) or not doc_hash:
-        raise _Unusable(f"doc_hash={doc_hash!r}: without it answers cannot be paired")
+        raise DamagedRow(f"doc_hash={doc_hash!r}: without it answers cannot be paired")
     # A recorded row is flat, lm-eval's keeps the document apart.
     document = row["doc"] if isinstance(row.get("doc"), dict) else row
-    draw = document.get("draw", 0)
-    if not isinstance(draw, int):
-        raise _Unusable(f"draw={draw!r} is not a whole number")
     query = _first_text(document, ("query", "question", "sentence", "text", "input"))
     return Sample(
-        doc_hash=doc_hash,
+        # Enough to tell documents apart, and what recorded results hold.
+        doc_hash=doc_hash[:HASH],
         cluster=next(
             (document[name] for name in ("pair", "query") if isinstance(document.get(name), str)),
-            doc_hash,
+            doc_hash[:HASH],
         ),
         query=query,
         target=str(row.get("target", "")),
         answer=_answer(row),
         prompt=_prompt(row),
-        draw=draw,
         scores=_scores(row),
     )
 
@@ -139,7 +123,7 @@ def _sample(row: Mapping[str, Any]) -> Sample:
 def _scores(row: Mapping[str, Any]) -> dict[str, float]:
     names = row.get("metrics")
     if not isinstance(names, list):  # a recorded row: what is 0 or 1 in it is a score
-        names = [name for name in row if isinstance(row[name], int | float) and name != "draw"]
+        names = [name for name in row if isinstance(row[name], int | float)]
     own = row.get("filter")
     suffix = "" if own in (None, "none") else f",{own}"
     scores = {}
@@ -148,7 +132,7 @@ def _scores(row: Mapping[str, Any]) -> dict[str, float]:
         if name in _NO_SCORES or isinstance(value, list | str | dict | None):
             continue
         if not math.isfinite(value):
-            raise _Unusable(f"{name}={value} is no number to compare")
+            raise DamagedRow(f"{name}={value} is no number to compare")
         scores[f"{name}{suffix}"] = float(value)
     return scores
 

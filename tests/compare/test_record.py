@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness_ext.compare import record as recording
-from harness_ext.compare.record import main, read_output, record
-from harness_ext.compare.runs import read_runs
+from harness_ext.compare.outputs import read_output
+from harness_ext.compare.reading import read
+from harness_ext.compare.record import anonymous, main, record
 from harness_ext.errors import UsageError
 from tests.compare.output import DATE, answered, write_output
 
@@ -25,29 +27,34 @@ def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+def answered_by_task(folder: Path) -> dict[str, int]:
+    return {each.task: len(each.samples or ()) for each in read([folder]).evaluations}
+
+
 def files(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
 def test_a_run_goes_to_the_folder_of_its_cell(output: Path, tmp_path: Path) -> None:
-    assert record([tmp_path / "out"], tmp_path / "to") == [tmp_path / "to/tiny/tv-0shot"]
-    assert files(tmp_path / "to") == ["tiny/tv-0shot/results.json", "tiny/tv-0shot/samples.jsonl"]
+    assert record([tmp_path / "out"], tmp_path / "to") == [tmp_path / "to/tiny/tv-0shot-seed1234"]
+    assert files(tmp_path / "to") == [
+        "tiny/tv-0shot-seed1234/results.json",
+        "tiny/tv-0shot-seed1234/samples.jsonl",
+    ]
 
 
 def test_a_sample_becomes_one_small_row(output: Path, tmp_path: Path) -> None:
     record([output], tmp_path / "to")
-    lines = (tmp_path / "to/tiny/tv-0shot/samples.jsonl").read_text().split("\n")
+    lines = (tmp_path / "to/tiny/tv-0shot-seed1234/samples.jsonl").read_text().split("\n")
     assert len(lines) == 4 + 8 + 1
-    row = json.loads(lines[1])
-    assert len(row.pop("doc_hash")) == 64
+    row = json.loads(lines[5])
+    assert len(row.pop("doc_hash")) == 16
     assert row == {
         "task": "bijection_upper",
         "query": "A0",
         "target": "a0",
         "answer": " no → idea\u2028",
         "pair": "a0|A0",
-        "side": "y",
-        "draw": 0,
         "answer_match": 0,
         "exact_match": 0,
     }
@@ -57,7 +64,7 @@ def test_the_results_file_is_kept_but_for_machine_and_user(output: Path, tmp_pat
     edit(output, upper_git_hash="abc", git_hash="def", chat_template="and/or </s> a/b/c")
     before = json.loads(output.read_text())
     record([output], tmp_path / "to")
-    after = json.loads((tmp_path / "to/tiny/tv-0shot/results.json").read_text())
+    after = json.loads((tmp_path / "to/tiny/tv-0shot-seed1234/results.json").read_text())
     for task in TASKS:
         assert before["configs"][task]["metadata"].pop("config_source")
     assert before["config"]["model_args"].pop("token")
@@ -84,8 +91,9 @@ def test_the_results_file_is_kept_but_for_machine_and_user(output: Path, tmp_pat
     ],
 )
 def test_of_absolute_paths_the_last_part_is_kept(output: Path, given: str, kept: str) -> None:
-    edit(output, config={"model": "hf", "model_args": {"deep": [{"pretrained": given}]}})
-    config = read_output(output).results["config"]
+    arguments = {"deep": [{"pretrained": given}]}
+    edit(output, config={"model": "hf", "fewshot_seed": 1, "model_args": arguments})
+    config = anonymous(read_output(output).results)["config"]
     assert config["model_args"] == {"deep": [{"pretrained": kept}]}
 
 
@@ -96,9 +104,9 @@ def test_of_absolute_paths_the_last_part_is_kept(output: Path, given: str, kept:
         ("/root/.cache/taskvec/models/smollm2-135m", "smollm2-135m"),
         ("HuggingFaceTB/SmolLM2-135M", "HuggingFaceTB__SmolLM2-135M"),
         ("../../../etc", "etc"),
-        ("./out/my model", "out__my__model"),
+        ("./out/my model", "my_model"),
         ("..", None),
-        ("", None),
+        ("org/naïve", None),
     ],
 )
 def test_a_model_is_named_after_what_was_pretrained(
@@ -110,7 +118,7 @@ def test_a_model_is_named_after_what_was_pretrained(
         with pytest.raises(UsageError, match="cannot name a folder"):
             read_output(output)
     else:
-        assert read_output(output).cell.folder == Path(model, "hf-10shot")
+        assert read_output(output).cell.folder == Path(model, "hf-10shot-seed1234")
 
 
 def test_recording_again_replaces_the_cell(output: Path, tmp_path: Path) -> None:
@@ -118,8 +126,7 @@ def test_recording_again_replaces_the_cell(output: Path, tmp_path: Path) -> None
     write_output(output.parent, answered(["forward_upper"], lambda doc: 0, count=3))
     (output.parent / f"samples_bijection_upper_{DATE}.jsonl").unlink()
     record([output], tmp_path / "to")
-    (run,) = read_runs(tmp_path / "to")
-    assert {task: len(rows) for task, rows in run.answers.items()} == {"forward_upper": 3}
+    assert answered_by_task(tmp_path / "to") == {"forward_upper": 3}
     assert len(files(tmp_path / "to")) == 2
 
 
@@ -134,27 +141,27 @@ def test_a_cell_whose_recording_was_broken_off_counts_as_not_recorded(
     monkeypatch.setattr(recording.os, "replace", fail)
     with pytest.raises(KeyboardInterrupt):
         record([output], tmp_path / "to")
-    assert read_runs(tmp_path / "to") == ()
+    assert answered_by_task(tmp_path / "to") == {}
 
 
 def test_runs_of_one_cell_over_different_tasks_are_recorded_as_one(tmp_path: Path) -> None:
     for task in TASKS:
         write_output(tmp_path / "out" / task, answered([task], lambda doc: 1))
-    assert record([tmp_path / "out"], tmp_path / "to") == [tmp_path / "to/tiny/tv-0shot"]
-    (run,) = read_runs(tmp_path / "to")
-    assert {task: len(rows) for task, rows in run.answers.items()} == {
-        "bijection_upper": 8,
-        "forward_upper": 4,
-    }
+    assert record([tmp_path / "out"], tmp_path / "to") == [tmp_path / "to/tiny/tv-0shot-seed1234"]
+    assert answered_by_task(tmp_path / "to") == {"bijection_upper": 8, "forward_upper": 4}
 
 
 def test_a_run_that_is_named_twice_counts_once(output: Path, tmp_path: Path) -> None:
-    assert record([output, tmp_path / "out"], tmp_path / "to") == [tmp_path / "to/tiny/tv-0shot"]
+    assert record([output, tmp_path / "out"], tmp_path / "to") == [
+        tmp_path / "to/tiny/tv-0shot-seed1234"
+    ]
 
 
 def test_two_runs_of_one_task_are_refused_by_name(output: Path, tmp_path: Path) -> None:
     other = write_output(tmp_path / "other", answered(TASKS, lambda doc: 1))
-    with pytest.raises(UsageError, match="both runs of bijection_upper in tiny/tv-0shot") as error:
+    with pytest.raises(
+        UsageError, match="both runs of bijection_upper in tiny/tv-0shot-seed1234"
+    ) as error:
         record([tmp_path / "out", other], tmp_path / "to")
     assert str(output) in str(error.value)
     assert str(other) in str(error.value)
@@ -164,20 +171,20 @@ def test_two_runs_of_one_task_are_refused_by_name(output: Path, tmp_path: Path) 
 def test_runs_of_different_cells_are_recorded_together(output: Path, tmp_path: Path) -> None:
     write_output(tmp_path / "out/none", answered(TASKS, lambda doc: 1), "none", 10)
     record([tmp_path / "out"], tmp_path / "to")
-    cells = [run.cell.folder for run in read_runs(tmp_path / "to")]
-    assert cells == [Path("tiny/none-10shot"), Path("tiny/tv-0shot")]
+    cells = [path.name for path in sorted((tmp_path / "to/tiny").iterdir())]
+    assert cells == ["none-10shot-seed1234", "tv-0shot-seed1234"]
 
 
 def test_a_run_without_logged_samples_is_refused(output: Path, tmp_path: Path) -> None:
     (output.parent / f"samples_forward_upper_{DATE}.jsonl").unlink()
-    with pytest.raises(UsageError, match=r"0 answers to forward_upper.*--log_samples"):
+    with pytest.raises(UsageError, match=r"no samples of forward_upper.*--log_samples"):
         record([output], tmp_path / "to")
 
 
 def test_samples_of_another_run_in_the_folder_are_left_alone(output: Path) -> None:
     stray = output.parent / "samples_forward_upper_2025-01-01T00-00-00.000001.jsonl"
     stray.write_text("{")
-    assert len(read_output(output).answers["forward_upper"]) == 4
+    assert len(read_output(output).samples["forward_upper"]) == 4
 
 
 def test_tasks_with_different_shots_are_refused(output: Path, tmp_path: Path) -> None:
@@ -186,27 +193,34 @@ def test_tasks_with_different_shots_are_refused(output: Path, tmp_path: Path) ->
         record([output], tmp_path / "to")
 
 
-def test_answers_that_are_not_text_are_refused(output: Path, tmp_path: Path) -> None:
+def test_a_damaged_row_is_refused_by_its_place(output: Path, tmp_path: Path) -> None:
     path = output.parent / f"samples_forward_upper_{DATE}.jsonl"
-    row = json.loads(path.read_text().split("\n")[0]) | {"filtered_resps": [[-1.5, False]]}
-    path.write_text(json.dumps(row) + "\n")
-    with pytest.raises(UsageError, match=r"line 1: answer=\[-1.5, False\] is not a text"):
+    path.write_text(path.read_text()[:-20])
+    with pytest.raises(UsageError, match=r"forward_upper_\S+: line 4: cut off, or not JSON"):
         record([output], tmp_path / "to")
 
 
-def test_a_task_that_is_no_word_task_is_refused(output: Path, tmp_path: Path) -> None:
-    path = output.parent / f"samples_forward_upper_{DATE}.jsonl"
-    row = json.loads(path.read_text().split("\n")[0]) | {"doc": {"question": "Why?"}}
-    path.write_text(json.dumps(row) + "\n")
-    with pytest.raises(UsageError, match=r"line 1: query=None is not a text.*word tasks"):
-        record([output], tmp_path / "to")
+def test_what_is_recorded_reads_as_what_it_was_made_from(output: Path, tmp_path: Path) -> None:
+    record([output], tmp_path / "to")
+    before, after = (read([folder]).evaluations for folder in (output, tmp_path / "to"))
+    assert [each.key for each in after] == [each.key for each in before]
+    for one, other in zip(before, after, strict=True):
+        assert one.samples and other.samples
+        assert [replace(s, prompt=None) for s in one.samples] == list(other.samples)
+
+
+def test_dtypes_and_seeds_have_cells_of_their_own(output: Path, tmp_path: Path) -> None:
+    config = json.loads(output.read_text())["config"]
+    edit(output, config=config | {"model_dtype": "torch.bfloat16", "fewshot_seed": 3})
+    to = tmp_path / "to"
+    assert record([output], to) == [to / "tiny-bfloat16/tv-0shot-seed3"]
 
 
 def test_the_command_prints_the_folders(
     output: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(tmp_path / "out"), "--to", str(tmp_path / "to")]) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'to/tiny/tv-0shot'}\n"
+    assert capsys.readouterr().out == f"{tmp_path / 'to/tiny/tv-0shot-seed1234'}\n"
 
 
 def test_the_command_says_what_is_wrong_in_one_line(
