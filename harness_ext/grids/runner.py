@@ -1,0 +1,123 @@
+"""Runs the cells of a grid: lm-eval's evaluator on one loaded model after the other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch.distributed
+from lm_eval import simple_evaluate
+from lm_eval.loggers import EvaluationTracker
+from lm_eval.tasks import TaskManager
+
+from harness_ext import TaskVectorLM, plugin
+from harness_ext.errors import UsageError
+from harness_ext.grids.cells import KEY, Cell, read, save, scores_of
+from harness_ext.grids.environment import described_once
+from harness_ext.grids.grid import Grid, Model
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A cell that was run: its scores by metric, or the mistake that kept it from running."""
+
+    cell: Cell
+    scores: dict[str, float]
+    error: str | None = None
+
+
+def run(grid: Grid, todo: Sequence[Cell], folder: Path, manager: TaskManager) -> Iterator[Done]:
+    """Evaluate the cells, each of them in the folder before it is told.
+
+    A cell that raises :class:`UsageError` is told with its message, and the next one is run.
+
+    Raises :class:`UsageError` where a model cannot be loaded, or is not the one that finished
+    cells of its name were made with.
+    """
+    with described_once():
+        for model, own in groupby(todo, key=lambda cell: cell.model):
+            lm = _load(model, grid.batch_size)
+            for cell in _as_on_first_process(list(own), lm.rank):
+                yield _run(lm, cell, folder, manager)
+
+
+def _load(model: Model, batch_size: int | str) -> TaskVectorLM:
+    arguments = dict(model.arguments)
+    pretrained = arguments.pop("pretrained", None)
+    return TaskVectorLM(pretrained, method="none", batch_size=batch_size, **arguments)
+
+
+def _as_on_first_process(todo: list[Cell], rank: int) -> list[Cell]:
+    """The cells that the first process found unfinished: a later one may see some of its work."""
+    if not torch.distributed.is_initialized():
+        return todo
+    told: list[Any] = [todo if rank == 0 else None]
+    torch.distributed.broadcast_object_list(told)
+    cells: list[Cell] = told[0]
+    return cells
+
+
+def _run(lm: TaskVectorLM, cell: Cell, folder: Path, manager: TaskManager) -> Done:
+    tracker = EvaluationTracker()
+    try:
+        results = simple_evaluate(
+            _steered(lm, cell),
+            tasks=[cell.task],
+            num_fewshot=cell.shots,
+            limit=cell.limit,
+            task_manager=manager,
+            evaluation_tracker=tracker,
+            random_seed=cell.seed,
+            numpy_random_seed=cell.seed,
+            torch_random_seed=cell.seed,
+            fewshot_random_seed=cell.seed,
+        )
+    except UsageError as error:
+        return Done(cell, {}, str(error))
+    if results is None:  # another process has them
+        return Done(cell, {})
+    results["config"] |= {
+        "model": plugin.MODEL,
+        "model_args": {**cell.model.arguments, **cell.method.arguments},
+        "batch_size": lm.batch_size,
+        KEY: cell.configuration,
+    }
+    save(folder, cell, lambda place: _write(results, tracker, cell, place))
+    return Done(cell, scores_of(results, cell.task))
+
+
+def _steered(lm: TaskVectorLM, cell: Cell) -> TaskVectorLM:
+    arguments = dict(cell.method.arguments)
+    steered = arguments.get("method") != "none" or "ablate" in arguments
+    other = lm.with_steering(**arguments, **({"seed": cell.seed} if steered else {}))
+    for name in ("generate_until", "loglikelihood", "loglikelihood_rolling"):
+        # lm-eval's bar over the requests of one cell would break the grid's own.
+        setattr(other, name, partial(getattr(other, name), disable_tqdm=True))
+    return other
+
+
+def _write(results: dict[str, Any], tracker: EvaluationTracker, cell: Cell, place: Path) -> None:
+    """lm-eval's own files, as `lm_eval --output_path --log_samples` leaves them, in `place`."""
+    tracker.output_path = str(place)
+    general = tracker.general_config_tracker
+    general.model_source = plugin.MODEL
+    general.model_name = str(cell.model.arguments.get("pretrained", cell.model.name))
+    general.model_name_sanitized = "files"
+    samples = results.pop("samples")
+    tracker.save_results_aggregated(results=results, samples=samples)
+    for task, rows in samples.items():
+        tracker.save_results_samples(task_name=task, samples=rows)
+    # lm-eval only logs an error where it could not write.
+    written = place / general.model_name_sanitized
+    for path in sorted(written.iterdir()) if written.is_dir() else ():
+        path.rename(place / path.name)
+    if read(place) is None:
+        raise OSError(f"{place}: lm-eval could not write the results")
+    written.rmdir()
