@@ -72,8 +72,9 @@ def cells(grid: Grid, tasks: Callable[[tuple[str, ...]], list[str]]) -> Iterator
 
     Models are outermost, so that each is loaded once; then tasks and seeds, so that what one method
     reads of a task serves the next; then shots, from the most down: what is read for many cues
-    serves fewer.
+    serves fewer. A cell that two entries ask for is there once.
     """
+    seen = set()
     for model in grid.models:
         every = dict.fromkeys(task for method in grid.methods for task in tasks(method.tasks))
         for task in every:
@@ -82,7 +83,10 @@ def cells(grid: Grid, tasks: Callable[[tuple[str, ...]], list[str]]) -> Iterator
                     for method in grid.methods:
                         own = task in tasks(method.tasks) and seed in method.seeds
                         if own and shots in method.shots:
-                            yield Cell(model, method, shots, seed, task, grid.limit)
+                            cell = Cell(model, method, shots, seed, task, grid.limit)
+                            if cell.folder not in seen:
+                                seen.add(cell.folder)
+                                yield cell
 
 
 def finished(folder: Path, cell: Cell) -> bool:

@@ -44,7 +44,7 @@ def read_grid(path: Path | None, line: Mapping[str, Any]) -> Grid:
     models = [
         _model(f"{source}, models[{place}]", entry) for place, entry in enumerate(lists["models"])
     ]
-    _check_distinct(source, "methods", [method.name for method in methods])
+    _check_names_of_methods(source, methods)
     _check_distinct(source, "models", [model.name for model in models])
     return Grid(
         source,
@@ -186,6 +186,18 @@ def _check_known(place: str, entry: Mapping[Any, Any], known: Sequence[str]) -> 
             raise UsageError(
                 f"{place}: {name} is not known.{suggestion(str(name), known)} Accepted: "
                 f"{', '.join(known)}."
+            )
+
+
+def _check_names_of_methods(source: str, methods: Sequence[Method]) -> None:
+    """A method may stand twice, for other tasks or shots, but only under one name."""
+    named: dict[str, Method] = {}
+    for method in methods:
+        other = named.setdefault(method.name, method)
+        if other.arguments != method.arguments:
+            raise UsageError(
+                f"{source}: two methods are called {method.name}: {dict(other.arguments)} and "
+                f"{dict(method.arguments)}. Give one of them another name."
             )
 
 

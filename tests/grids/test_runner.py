@@ -1,0 +1,198 @@
+"""Grids against lm-eval's evaluator asked for each cell by itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lm_eval import simple_evaluate
+from lm_eval.tasks import TaskManager
+
+from harness_ext import TaskVectorLM
+from harness_ext.compare.reading import read
+from harness_ext.errors import UsageError
+from harness_ext.grids import runner
+from harness_ext.grids.grid import method_name
+from tests.grids.conftest import Bench
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Collects what is loaded from now on."""
+    found: list[Any] = []
+    load = runner._load
+    monkeypatch.setattr(runner, "_load", lambda *args: found.append(args) or load(*args))
+    return found
+
+
+def results(folder: Path) -> dict[str, Any]:
+    (path,) = folder.glob("results_*.json")
+    return json.loads(path.read_text())
+
+
+def samples(folder: Path) -> list[dict[str, Any]]:
+    (path,) = folder.glob("samples_*.jsonl")
+    return [json.loads(line) for line in path.read_text().split("\n") if line]
+
+
+@pytest.mark.parametrize(("method", "shots"), [("none", 2), ("tv", 0), ("tv_ms", 2), ("tr", 0)])
+def test_a_cell_is_what_lm_eval_says_when_it_is_asked_for_that_alone(
+    bench: Bench, folder: Path, tasks_folder: Path, tmp_path: Path, method: str, shots: int
+) -> None:
+    own = {"average": 3} if method == "tr" else {}
+    steering = {} if method == "none" else {"dev": 2, "demos": 3, **own}
+    typed = ",".join([method, *(f"{name}={value}" for name, value in steering.items())])
+    # Others of the task run before and after it on the same loaded model.
+    assert bench("--shots", "0", "2", "--seeds", "5", methods=f"tv,dev=3,demos=3 {typed}") == 0
+    seed = {} if method == "none" else {"seed": 5}
+    alone = simple_evaluate(
+        "taskvec-hf",
+        model_args={"pretrained": str(folder), "method": method, **steering, **seed},
+        tasks=["forward_upper3"],
+        num_fewshot=shots,
+        limit=4,
+        batch_size=4,
+        task_manager=TaskManager(include_path=str(tasks_folder), include_defaults=False),
+        fewshot_random_seed=5,
+    )
+    name = method_name({"method": method, **steering})
+    cell = tmp_path / f"{folder.name}/{name}-{shots}shot-seed5/forward_upper3"
+    found = results(cell)
+    assert found["results"]["forward_upper3"] == alone["results"]["forward_upper3"]
+    assert found["config"]["steering"] == alone["config"]["steering"]
+    for name in ("filtered_resps", "doc_hash", "prompt_hash", "target_hash"):
+        assert [row[name] for row in samples(cell)] == [
+            row[name] for row in alone["samples"]["forward_upper3"]
+        ]
+
+
+def test_a_model_is_loaded_once_for_all_its_cells(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = loads(monkeypatch)
+    assert bench("--shots", "0", "1", tasks="forward_upper3 forward_echo") == 0
+    assert len(found) == 1
+
+
+def test_what_is_finished_is_not_run_again(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bench() == 0
+    before, found = contents(tmp_path), loads(monkeypatch)
+    assert bench() == 0
+    assert contents(tmp_path) == before
+    assert found == []
+
+
+def test_only_what_is_missing_or_damaged_is_run(bench: Bench, tmp_path: Path) -> None:
+    assert bench("--shots", "0", "1") == 0
+    before = contents(tmp_path)
+    (gone, *_), (damaged, *_) = (
+        sorted(tmp_path.glob(f"*/{name}*-0shot*/*/results_*.json")) for name in ("none", "tv")
+    )
+    gone.unlink()
+    damaged.write_text(damaged.read_text()[:100])
+    assert bench("--shots", "0", "1") == 0
+    after = contents(tmp_path)
+    same = {name for name in before if after.get(name) == before[name]}
+    assert {name.split("/")[1] for name in same} == {
+        "none-1shot-seed1234", "tv,demos=3,dev=2-1shot-seed1234",
+    }  # fmt: skip
+    assert len(after) == len(before)
+
+
+def test_a_cell_of_another_configuration_is_refused_and_kept(bench: Bench, tmp_path: Path) -> None:
+    assert bench() == 0
+    before = contents(tmp_path)
+    with pytest.raises(UsageError, match=r"limit is 4 there and 3 here.*--overwrite"):
+        bench("--limit", "3")
+    assert contents(tmp_path) == before
+    assert bench("--limit", "3", "--overwrite") == 0
+    assert {len(each.samples or ()) for each in read([tmp_path]).evaluations} == {3}
+
+
+def test_an_interrupted_grid_leaves_whole_cells_and_goes_on(
+    bench: Bench,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write, written = runner._write, []
+
+    def interrupted(*args: Any) -> None:
+        write(*args)
+        written.append(args)
+        if len(written) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_write", interrupted)
+        assert bench() == 130
+    assert "The same command goes on from there" in capsys.readouterr().err
+    (whole,) = read([tmp_path]).evaluations
+    assert not [path for path in tmp_path.rglob(".*")]
+    assert bench() == 0
+    assert {each.path for each in read([tmp_path]).evaluations} > {whole.path}
+
+
+def test_a_cell_that_cannot_be_run_is_told_and_the_rest_is_run(
+    bench: Bench,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    steered = TaskVectorLM.with_steering
+
+    def refuse(self: TaskVectorLM, **arguments: Any) -> TaskVectorLM:
+        if arguments["method"] == "tl":
+            raise UsageError("this model has no such heads")
+        return steered(self, **arguments)
+
+    monkeypatch.setattr(TaskVectorLM, "with_steering", refuse)
+    assert bench(methods="tl,dev=2,average=2 none") == 1
+    assert "seed 1234: this model has no such heads" in capsys.readouterr().err
+    assert [each.method for each in read([tmp_path]).evaluations] == ["none"]
+
+
+def test_a_seed_sets_the_draws_of_episodes_and_the_few_shot_examples(
+    bench: Bench, folder: Path, tmp_path: Path
+) -> None:
+    assert bench("--shots", "2", "--seeds", "3", "4") == 0
+    prompts = []
+    for seed in (3, 4):
+        cell = tmp_path / f"{folder.name}/tv,demos=3,dev=2-2shot-seed{seed}/forward_upper3"
+        config = results(cell)["config"]
+        assert config["fewshot_seed"] == config["steering"]["arguments"]["seed"] == seed
+        prompts.append([row["arguments"]["gen_args_0"]["arg_0"] for row in samples(cell)])
+    assert prompts[0] != prompts[1]
+
+
+def test_a_dry_run_shows_the_grid_and_loads_no_model(
+    bench: Bench,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = loads(monkeypatch)
+    assert bench("--dry-run", "--seeds", "1", "2") == 0
+    assert "4 of 4 cells are left, of at most 28 prompts: 16 tested, 8 that" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert found == [] and not contents(tmp_path)
+
+
+def test_cells_are_read_as_results_like_any_others(
+    bench: Bench, folder: Path, tmp_path: Path
+) -> None:
+    assert bench() == 0
+    reading = read([tmp_path])
+    assert not reading.problems
+    assert {(each.model, each.method, each.seed) for each in reading.evaluations} == {
+        (folder.name, "none", 1234),
+        (folder.name, "tv", 1234),
+    }
