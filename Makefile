@@ -3,6 +3,7 @@
 # make check   formatting, lint, types, generated documentation, and the test suite
 # make docs    write the generated documentation again
 # make lists   check the word lists against dictionaries; names the Debian packages it misses
+# make browser install Debian's Chromium, in which tests open pages (as root)
 # make clean   remove .venv and everything built
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 PACKAGING := pyproject.toml constraints.txt hatch_build.py $(wildcard startup/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs docs-check lists clean
+.PHONY: help demo test check docs docs-check lists browser clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -39,6 +40,9 @@ docs-check: $(VENV)/.installed-dev
 lists: $(VENV)/.installed-dev
 	$(INSTALL) --editable '.[dictionaries]'
 	$(BIN)/python tests/dictionaries/check.py
+
+browser:
+	command -v chromium || { apt-get update && apt-get install --yes --no-install-recommends chromium; }
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .benchmarks

@@ -31,6 +31,11 @@ COMMANDS = (
         "harness_ext.commands.run",
     ),
     Command(
+        "bench",
+        "evaluate a grid of models, methods, tasks, shots and seeds; resumes where it stopped",
+        "harness_ext.commands.bench",
+    ),
+    Command(
         "models",
         "list the packaged models, or fetch one again",
         "harness_ext.commands.models",
@@ -44,6 +49,11 @@ COMMANDS = (
         "heads",
         "score attention heads on tasks, and compare what they are and do",
         "harness_ext.commands.heads",
+    ),
+    Command(
+        "leaderboard",
+        "one table of results, with intervals",
+        "harness_ext.commands.leaderboard",
     ),
     Command(
         "theory",

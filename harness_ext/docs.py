@@ -149,7 +149,7 @@ def results_tables() -> str:
     from harness_ext.compare.tables import section
     from harness_ext.packaged_models import MODELS
 
-    return section(ROOT / "results", tuple(MODELS))
+    return section([ROOT / "results" / model for model in MODELS])
 
 
 def shots_tables() -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import fmean
 
+from harness_ext.compare.gap import verdict
 from harness_ext.compare.heads_runs import (
     ABLATED,
     ADDED,
@@ -25,9 +26,9 @@ from harness_ext.compare.heads_runs import (
     contrast,
     mean_share,
 )
-from harness_ext.compare.shots import verdict
 from harness_ext.compare.statistics import Interval
-from harness_ext.compare.tables import interval, number
+from harness_ext.compare.tables import interval
+from harness_ext.compare.text import number
 
 HALF, ONE = Fraction(1, 2), Fraction(1)
 ONE_LABEL = "one label"

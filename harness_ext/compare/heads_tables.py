@@ -32,7 +32,8 @@ from harness_ext.compare.heads_runs import (
 )
 from harness_ext.compare.shots import NOTHING
 from harness_ext.compare.statistics import Interval
-from harness_ext.compare.tables import MISSING, NO_TASK, interval, markdown, number
+from harness_ext.compare.tables import MISSING, NO_TASK, interval, markdown
+from harness_ext.compare.text import number
 
 PICTURE = "fraction.svg"
 LEGEND = f"""\

@@ -8,6 +8,7 @@ Nothing is raised for what a file holds: what cannot be used is told, file by fi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from harness_ext.compare.results_files import RESULTS, read_file
 def read(sources: Iterable[Path]) -> Reading:
     """Every evaluation in the sources: folders, searched at any depth, and results files.
 
-    Of evaluations with one `key` the latest is kept; the others are told as problems. A source
+    Of evaluations with one `key` the one of most documents is kept, of equally many the latest; the
+    others are told as problems. A source
     that does not exist or holds no results file is a problem too.
     """
     evaluations: list[Evaluation] = []
@@ -56,18 +58,27 @@ def _nothing_in(source: Path) -> str:
 
 def _latest(evaluations: Sequence[Evaluation]) -> tuple[list[Evaluation], list[Problem]]:
     latest: dict[Key, Evaluation] = {}
-    problems = []
-    for each in sorted(evaluations, key=lambda each: (each.date, str(each.path))):
+    repeated: dict[tuple[Path, Path], list[Evaluation]] = defaultdict(list)
+    for each in sorted(evaluations, key=_rank):
         earlier = latest.pop(each.key, None)
         if earlier is not None and earlier.path.resolve() != each.path.resolve():
-            problems.append(
-                Problem(
-                    earlier.path,
-                    f"{each.task} is also in {each.path}, evaluated alike and later ("
-                    f"{each.model}, {each.method}, {each.shots} shots, few-shot seed {each.seed}): "
-                    "the later one is used.",
-                )
-            )
+            repeated[earlier.path, each.path].append(earlier)
         latest[each.key] = each
     place = {id(each): number for number, each in enumerate(evaluations)}
-    return sorted(latest.values(), key=lambda each: place[id(each)]), problems
+    kept = sorted(latest.values(), key=lambda each: place[id(each)])
+    return kept, [_repeated(*paths, own) for paths, own in repeated.items()]
+
+
+def _rank(evaluation: Evaluation) -> tuple[int, float, str]:
+    return evaluation.documents or 0, evaluation.date, str(evaluation.path)
+
+
+def _repeated(path: Path, other: Path, evaluations: Sequence[Evaluation]) -> Problem:
+    first = evaluations[0]
+    tasks = ", ".join(each.task for each in evaluations)
+    return Problem(
+        path,
+        f"{tasks}: also in {other}, evaluated alike ({first.model}, {first.method}, {first.shots} "
+        f"shots, few-shot seed {first.seed}) on more documents, or on as many and later: that is "
+        "used.",
+    )

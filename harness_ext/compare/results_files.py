@@ -95,7 +95,7 @@ def _evaluation(
         method=_method(config),
         settings=_settings(config),
         task=task,
-        shots=_whole(results.get("n-shot", {}).get(task)),
+        shots=_whole(within(results, "n-shot").get(task)),
         seed=_whole(config.get("fewshot_seed")),
         groups=tuple(
             group
@@ -145,7 +145,11 @@ def _method(config: Mapping[str, Any]) -> str:
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    given = {**_arguments(config), **within(config, "steering", "arguments")}
+    steering = within(config, "steering", "arguments")
+    given = {**_arguments(config), **steering}
+    if _method(config) == "none":
+        # Nothing was steered, so how it would have been makes no difference.
+        given = {name: value for name, value in given.items() if name not in steering}
     settings = {
         name: value
         for name, value in given.items()

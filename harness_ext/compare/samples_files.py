@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -66,8 +67,9 @@ def _files(results_path: Path, tasks: Iterable[str]) -> Iterator[tuple[Path, str
     date = results_path.stem.partition("_")[2]
     for task in tasks:
         # lm-eval writes the task's name as it is.
-        path = results_path.with_name(f"samples_{task}_{date}.jsonl")
-        if path.parent == results_path.parent and path.exists():
+        path = results_path.parent / f"samples_{task}_{date}.jsonl"
+        # os.path.exists: a name that no file can have is no error.
+        if path.parent == results_path.parent and os.path.exists(path):
             yield path, task
 
 

@@ -11,10 +11,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness_ext.compare.gap import SCORE, accuracy, check_same_documents, clusters
-from harness_ext.compare.runs import Answer, Run, read_runs
+from harness_ext.compare.board_cells import Cell, make_cell, mean_score
+from harness_ext.compare.board_columns import Column
+from harness_ext.compare.evaluations import Evaluation
+from harness_ext.compare.gap import SCORE, verdict
+from harness_ext.compare.reading import read
 from harness_ext.compare.statistics import Interval, task_mean_interval
-from harness_ext.compare.tables import MISSING, NO_TASK, chosen_layer, facts, interval, markdown
+from harness_ext.compare.tables import (
+    MISSING,
+    NO_TASK,
+    chosen_layer,
+    interval,
+    made_with,
+    markdown,
+)
+from harness_ext.errors import UsageError
 
 BASELINE, TASKV, TASKV_M, TASKV_MS = "baseline", "TaskV", "TaskV-M", "TaskV-MS"
 METHODS: Mapping[str, str] = {BASELINE: "none", TASKV: "tv", TASKV_M: "tv_m", TASKV_MS: "tv_ms"}
@@ -22,14 +33,13 @@ AT_EVERY_CUE = (TASKV_M, TASKV_MS)
 SHOTS = range(5)
 GROUPS = ("bijection", "forward")
 SAME_AS_TASKV = f"= {TASKV}"
-SHOWS, NOT_SHOWN, OTHER_WAY = "shows", "does not show", "the other way"
 
 LEGEND = """\
 Share of answers that are right (`answer_match`), a mean over tasks that each count once, with 95 %
 intervals. The shots are demonstrations in the tested prompt. Baseline: no steering; TaskV: a task
 vector at the last cue (`tv`); TaskV-M and TaskV-MS: vectors at every cue (`tv_m`, `tv_ms`).
-Differences are paired by document. A pair of words is one cluster of its task: its queries and
-draws count as dependent, tasks as independent, even where they share words. Intervals are
+Differences are paired by document. A pair of words is one cluster: its queries and draws, in all
+tasks that have it, count as dependent. Intervals are
 Student's t with Welch–Satterthwaite degrees of freedom; they count two clusters more than there
 are, one at either extreme. They hold for these tasks and these layers.
 
@@ -67,28 +77,37 @@ CELLS = tuple(
 
 
 @dataclass(frozen=True)
-class ShotRuns:
-    """The runs of one model, by method's name and shots; some cells may be missing."""
+class ShotCells:
+    """What is recorded of one model, by the method's name, shots and task."""
 
     model: str
-    runs: Mapping[tuple[str, int], Run]
+    cells: Mapping[tuple[str, int, str], Cell]
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks of the groups that are recorded in some cell, group by group."""
-        names = {task for run in self.runs.values() for task in run.answers}
-        return tuple(t for group in GROUPS for t in sorted(names) if t.startswith(f"{group}_"))
+        names = sorted({task for _, _, task in self.cells})
+        return tuple(t for group in GROUPS for t in names if t.startswith(f"{group}_"))
 
-    def answered(self, name: str, shots: int, task: str) -> bool:
-        """Whether the task is recorded in this cell."""
-        return (name, shots) in self.runs and task in self.runs[name, shots].answers
+    def of(self, name: str, shots: int, tasks: Iterable[str]) -> list[Cell]:
+        """The cells of some tasks that are recorded all."""
+        return [self.cells[name, shots, task] for task in tasks]
 
     def complete(self, group: str) -> list[str]:
         """The tasks of a group that are recorded in every cell."""
         return [
             task
             for task in self.tasks
-            if task.startswith(f"{group}_") and all(self.answered(*cell, task) for cell in CELLS)
+            if task.startswith(f"{group}_") and all((*cell, task) in self.cells for cell in CELLS)
+        ]
+
+    def evaluations(self, names: Iterable[str]) -> list[Evaluation]:
+        """Those behind the cells of some methods."""
+        return [
+            each
+            for (name, *_), cell in self.cells.items()
+            if name in names
+            for each in cell.evaluations
         ]
 
 
@@ -108,79 +127,99 @@ def tasks_section(folder: Path) -> str:
     return "\n".join([TASKS_LEGEND, *map(_each_task, models)]) if models else NOTHING
 
 
-def read_models(folder: Path) -> list[ShotRuns]:
-    """The runs of every model recorded in the folder; raises as `section` does."""
-    runs = {run.cell: run for run in read_runs(folder)}
+def read_models(folder: Path) -> list[ShotCells]:
+    """What is recorded of every model in the folder; raises as `section` does."""
+    reading = read([folder]) if folder.is_dir() else None
+    for problem in reading.problems if reading else ():
+        raise UsageError(str(problem))
     names = {method: name for name, method in METHODS.items()}
-    models: dict[str, dict[tuple[str, int], Run]] = {}
-    for cell, run in runs.items():
-        place = (names.get(cell.method, ""), cell.shots)
-        if place in CELLS:
-            models.setdefault(cell.model, {})[place] = run
-    found = [ShotRuns(model, cells) for model, cells in models.items()]
-    for model in found:
-        for task in model.tasks:
-            check_same_documents(task, [r for r in model.runs.values() if task in r.answers])
+    found: dict[str, dict[tuple[str, int, str], list[Evaluation]]] = {}
+    for each in reading.evaluations if reading else ():
+        name, shots = names.get(each.method, ""), each.shots
+        if shots is not None and (name, shots) in CELLS:
+            own = found.setdefault(each.model, {})
+            own.setdefault((name, shots, each.task), []).append(each)
+    return [ShotCells(model, _cells(own)) for model, own in found.items()]
+
+
+def _cells(
+    evaluations: Mapping[tuple[str, int, str], Sequence[Evaluation]],
+) -> dict[tuple[str, int, str], Cell]:
+    cells: dict[tuple[str, int, str], Cell] = {}
+    first: dict[str, Cell] = {}
+    for (name, shots, task), own in evaluations.items():
+        cell = make_cell(Column(task, "task", (task,), SCORE), own)
+        if cell is None or cell.answers is None:
+            raise UsageError(
+                f"{own[0].path}: no {SCORE} of the answers to {task}. Record it again."
+            )
+        other = first.setdefault(task, cell)
+        if other.answers is None or other.answers.means.keys() != cell.answers.means.keys():
+            raise UsageError(
+                f"{other.evaluations[0].path} and {own[0].path} do not test the same documents of "
+                f"{task}. Run and record both with the same version of the tasks and --limit."
+            )
+        cells[name, shots, task] = cell
+    return cells
+
+
+def mean_accuracy(cells: Sequence[Cell]) -> Interval:
+    """The mean over tasks of the share of right answers."""
+    return mean_score(cells).interval
+
+
+def mean_difference(above: Sequence[Cell], below: Sequence[Cell]) -> Interval:
+    """The mean over tasks of one accuracy minus another, paired by document."""
+    sums = [_differences(*pair) for pair in zip(above, below, strict=True)]
+    return task_mean_interval(
+        [list(own.values()) for own in sums],
+        extremes=(-1, 1),
+        names=[list(own) for own in sums],
+    )
+
+
+def _differences(above: Cell, below: Cell) -> dict[str, tuple[float, int]]:
+    """By cluster, the sum and the number of the differences of its documents."""
+    ours, theirs = above.answers, below.answers
+    found: dict[str, tuple[float, int]] = {}
+    if ours is None or theirs is None:
+        return found
+    for document, mean in ours.means.items():
+        cluster = ours.clusters[document]
+        total, asked = found.get(cluster, (0.0, 0))
+        found[cluster] = (total + mean - theirs.means[document], asked + 1)
     return found
 
 
-def mean_accuracy(run: Run, tasks: Sequence[str]) -> Interval:
-    """The mean over tasks of the share of right answers."""
-    return task_mean_interval([_sums(run.answers[task], {}) for task in tasks])
-
-
-def mean_difference(above: Run, below: Run, tasks: Sequence[str]) -> Interval:
-    """The mean over tasks of the accuracy in one run minus that in another, paired by document."""
-    paired = [
-        _sums(above.answers[task], {a.doc_hash: a.scores[SCORE] for a in below.answers[task]})
-        for task in tasks
-    ]
-    return task_mean_interval(paired, extremes=(-1, 1))
-
-
-def verdict(difference: Interval) -> str:
-    """Whether the interval of a difference shows that it is above 0."""
-    if difference.low > 0:
-        return SHOWS
-    return OTHER_WAY if difference.high < 0 else NOT_SHOWN
-
-
-def _sums(answers: Sequence[Answer], minus: Mapping[str, int]) -> list[tuple[int, int]]:
-    """Sum and number of the scores in each cluster, less the scores given by document."""
-    return [
-        (sum(a.scores[SCORE] - minus.get(a.doc_hash, 0) for a in pair), len(pair))
-        for pair in clusters(answers)
-    ]
-
-
-def _means(model: ShotRuns) -> str:
+def _means(model: ShotCells) -> str:
     return "\n".join([_head(model), *(_group(model, group) for group in GROUPS)])
 
 
-def _head(model: ShotRuns) -> str:
-    steered = [run for (name, _), run in model.runs.items() if name != BASELINE]
-    blocks = [f"#### {model.model}\n", facts(list(model.runs.values()), next(iter(steered), None))]
+def _head(model: ShotCells) -> str:
+    steered = model.evaluations(name for name in METHODS if name != BASELINE)
+    blocks = [f"#### {model.model}\n", made_with(model.evaluations(METHODS), steered)]
+    there = {(name, shots) for name, shots, _ in model.cells}
     absent = [
         f"{name} (`method={method}`) at {_list(shots)} shots"
         for name, method in METHODS.items()
-        if (shots := [n for n in SHOTS if (name, n) in CELLS and (name, n) not in model.runs])
+        if (shots := [n for n in SHOTS if (name, n) in CELLS and (name, n) not in there])
     ]
     if absent:
         blocks.append(f"**Not recorded:** {'; '.join(absent)}.\n")
     return "\n".join(blocks)
 
 
-def _group(model: ShotRuns, group: str) -> str:
+def _group(model: ShotCells, group: str) -> str:
     """The means of one group, the differences, and what they say of the paper's claims."""
     tasks = model.complete(group)
     others = [t for t in model.tasks if t.startswith(f"{group}_") and t not in tasks]
     blocks = []
     if tasks:
         names = ", ".join(task.removeprefix(f"{group}_") for task in tasks)
-        documents = sum(len(model.runs[TASKV, 0].answers[task]) for task in tasks)
+        documents = sum(cell.score.documents for cell in model.of(TASKV, 0, tasks))
         differences = {
             (claim, n): mean_difference(
-                model.runs[claim.above, n], model.runs[claim.below, n], tasks
+                model.of(claim.above, n, tasks), model.of(claim.below, n, tasks)
             )
             for claim in CLAIMS
             for n in claim.shots
@@ -198,11 +237,11 @@ def _group(model: ShotRuns, group: str) -> str:
     return "\n".join(blocks)
 
 
-def _accuracy_table(model: ShotRuns, tasks: Sequence[str]) -> str:
+def _accuracy_table(model: ShotCells, tasks: Sequence[str]) -> str:
     def cell(name: str, shots: int) -> str:
         if (name, shots) not in CELLS:
             return SAME_AS_TASKV
-        return interval(mean_accuracy(model.runs[name, shots], tasks), digits=3)
+        return interval(mean_accuracy(model.of(name, shots, tasks)), digits=3)
 
     rows = [(str(shots), *(cell(name, shots) for name in METHODS)) for shots in SHOTS]
     return markdown(("shots", *METHODS), rows)
@@ -230,22 +269,22 @@ def _sentence(claim: Claim, differences: Mapping[tuple[Claim, int], Interval]) -
     )
 
 
-def _each_task(model: ShotRuns) -> str:
+def _each_task(model: ShotCells) -> str:
     """A row for each task and number of shots."""
 
     def score(name: str, shots: int, task: str) -> str:
         if (name, shots) not in CELLS:
             return SAME_AS_TASKV
-        if not model.answered(name, shots, task):
-            return MISSING
-        return interval(accuracy(model.runs[name, shots].answers[task]))
+        found = model.cells.get((name, shots, task))
+        return MISSING if found is None else interval(found.score.interval)
 
     def layer(name: str, shots: int, task: str) -> str:
         if (name, shots) not in CELLS:
             return SAME_AS_TASKV
-        if not model.answered(name, shots, task):
+        found = model.cells.get((name, shots, task))
+        if found is None:
             return MISSING
-        return chosen_layer(model.runs[name, shots], task)
+        return ", ".join(dict.fromkeys(map(chosen_layer, found.evaluations)))
 
     steered = [name for name in METHODS if name != BASELINE]
     rows = [

@@ -1,172 +1,131 @@
-"""Markdown tables of recorded results: accuracy, bijection gaps, and chosen layers."""
+"""Markdown of maps under ICL and with a task vector: accuracies, bijection gaps, chosen layers."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness_ext.compare.gap import (
-    DIRECTIONS,
-    MAPS,
-    GapChange,
-    WordMap,
-    accuracy,
-    check_same_documents,
-    gap_change,
-)
-from harness_ext.compare.runs import Answer, Cell, Run, read_runs, within
+from harness_ext.compare.evaluations import Evaluation
+from harness_ext.compare.gap import DIRECTIONS, verdict
+from harness_ext.compare.reading import read
 from harness_ext.compare.statistics import Interval
+from harness_ext.compare.table1 import ICL, TV, MapLine, ModelTable, table1
+from harness_ext.compare.text import number
 from harness_ext.errors import UsageError
 
-ZERO_SHOT, ICL, TV = "zero-shot", "ICL", "TV"
-SETTINGS: Mapping[str, tuple[str, int]] = {
-    ZERO_SHOT: ("none", 0),
-    ICL: ("none", 10),
-    TV: ("tv", 0),
-}
 ARROWS = ("X→Y", "Y→X", "X↔Y")
 MISSING, NO_TASK = "missing", "–"
 
 LEGEND = """\
-Share of answers that are right (`answer_match`), with 95 % intervals. ICL: 10 demonstrations in
-the prompt, no steering; TV: a task vector in a zero-shot prompt; X→Y, Y→X and X↔Y: the tasks
+Share of answers that are right (`answer_match`), with 95 % intervals. ICL: demonstrations in the
+prompt, no steering; TV: a task vector in a zero-shot prompt; X→Y, Y→X and X↔Y: the tasks
 `forward_`, `inverse_` and `bijection_` of a map (antonym is its own inverse). The gap is the mean
-of the two directions minus X↔Y. A pair of words is one cluster: its queries, in both directions
-and in all draws, count as dependent. Intervals are Wilson's at the effective sample size for
-accuracies, and Student's t over pairs for gaps and their difference; both count one pair more than
-there is, half of it at either extreme, which keeps their coverage with few pairs and near 0 and 1.
-A verdict stands for its row alone: nothing is corrected for the number of rows. Layers are those
-chosen on development episodes, with the accuracy on these in brackets.
+of the two directions minus X↔Y. A pair of words is one cluster: its queries, in both directions, in
+all draws and with all seeds, count as dependent. Intervals are Wilson's at the effective sample
+size for accuracies, and Student's t over pairs for gaps and their difference; both count one pair
+more than there is, half of it at either extreme, which keeps their coverage with few pairs and near
+0 and 1.
+
+The paper's claim is that gaps are wider with TV. A map "shows" it where the difference is above 0
+with p < 0.05, shows "the other way" where it is below, and "does not show" it otherwise: the
+difference may then be there, and be too small for so few pairs. The p-values belong to the
+intervals, and are Holm's for the maps of a model; so a map may not show what its own interval
+would. The mean over maps, each of which counts once, is judged by its interval alone.
+"""
+LAYERS = """\
+Layers are those chosen on development episodes, with the accuracy on these in brackets.
 """
 
 
-@dataclass(frozen=True)
-class ModelRuns:
-    """The runs of one model that the tables are made from, by setting; some may be missing."""
+def section(folders: Sequence[Path], maps: Sequence[str] = ()) -> str:
+    """The results in the folders as Markdown, one part for each model, what is missing being said.
 
-    model: str
-    runs: Mapping[str, Run]
-
-    def answered(self, setting: str, task: str) -> bool:
-        """Whether the task was recorded in this setting."""
-        return setting in self.runs and task in self.runs[setting].answers
-
-    def missing(self, maps: Sequence[WordMap]) -> list[str]:
-        """What is not recorded: whole settings, or single tasks of one."""
-        tasks = [task for word_map in maps for task in word_map.tasks]
-        found = []
-        for setting, (method, shots) in SETTINGS.items():
-            lacking = [task for task in tasks if not self.answered(setting, task)]
-            which = "" if setting not in self.runs else f" for {', '.join(lacking)}"
-            if lacking:
-                found.append(f"{setting} (`method={method}`, `--num_fewshot {shots}`){which}")
-        return found
-
-
-def section(folder: Path, models: Sequence[str], maps: Sequence[WordMap] = MAPS) -> str:
-    """The recorded results of the models as Markdown, one part for each model.
-
-    What is not recorded is said where it would stand. Raises :class:`UsageError` naming the first
-    recorded file that cannot be used, or two runs of a model that answer different documents.
+    Raises :class:`UsageError` naming the first file that cannot be used.
     """
-    runs = {run.cell: run for run in read_runs(folder)}
-    parts = [LEGEND]
-    for model in models:
-        settings = {
-            setting: runs[Cell(model, method, shots)]
-            for setting, (method, shots) in SETTINGS.items()
-            if Cell(model, method, shots) in runs
-        }
-        parts.append(_model_part(ModelRuns(model, settings), maps))
+    parts = [LEGEND, LAYERS]
+    for folder in folders:
+        reading = read([folder])
+        if reading.problems:
+            raise UsageError(str(reading.problems[0]))
+        table = table1(reading.evaluations, maps)
+        if table is None:
+            raise UsageError(f"{folder}: no map was evaluated with a task vector.")
+        parts += map(_part, table.models)
     return "\n".join(parts)
 
 
-def _model_part(model: ModelRuns, maps: Sequence[WordMap]) -> str:
-    missing = model.missing(maps)
-    blocks = [f"### {model.model}\n"]
-    if missing:
-        blocks.append(f"**Not recorded:** {'; '.join(missing)}.\n")
-    if model.runs:
-        for task in (task for word_map in maps for task in word_map.tasks):
-            answered = [run for setting, run in model.runs.items() if model.answered(setting, task)]
-            check_same_documents(task, answered)
-        tables = (accuracy_table, gap_table, layer_table)
-        blocks += [
-            facts(list(model.runs.values()), model.runs.get(TV)),
-            *(table(model, maps) for table in tables),
-        ]
+def _part(model: ModelTable) -> str:
+    everything = [each for own in model.evaluations.values() for each in own]
+    blocks = [f"### {model.model}\n", made_with(everything, model.evaluations[TV])]
+    blocks += [f"**{note}**\n" for note in model.notes]
+    blocks += [markdown(*table(model)) for table in (accuracy_table, gap_table, layer_table)]
     return "\n".join(blocks)
 
 
-def accuracy_table(model: ModelRuns, maps: Sequence[WordMap] = MAPS) -> str:
-    """Accuracy of each map in each setting and direction."""
+Table = tuple[Sequence[str], list[tuple[str, ...]]]
 
-    def cell(setting: str, task: str) -> str:
-        if not model.answered(setting, task):
+
+def accuracy_table(model: ModelTable) -> Table:
+    """Head and rows: the accuracy of each map in each setting and direction."""
+
+    def cell(line: MapLine, setting: str, task: str) -> str:
+        found = line.cells.get((setting, task))
+        return MISSING if found is None else interval(found.score.interval)
+
+    rows = [
+        (line.word_map.name, _setting(model, setting), *_each_way(line, cell, setting))
+        for line in model.lines
+        for setting in model.rows
+    ]
+    return ("map", "setting", *ARROWS), rows
+
+
+def gap_table(model: ModelTable) -> Table:
+    """Head and rows: the bijection gap under ICL and with a task vector, and whether it changes."""
+    rows: list[tuple[str, ...]] = []
+    for line in model.lines:
+        change = line.change
+        if change is not None:
+            gaps = (change.icl, change.tv, change.difference)
+            rows.append((line.word_map.name, *_gap_cells(gaps), line.verdict))
+        elif line.word_map.one_way:
+            rows.append((line.word_map.name, *[MISSING] * 4))
+    if model.mean is not None:
+        count = sum(line.change is not None for line in model.lines)
+        rows.append((f"mean of {count}", *_gap_cells(model.mean), verdict(model.mean[2])))
+    return ("map", "gap(ICL)", "gap(TV)", "gap(TV) − gap(ICL)", "wider with TV"), rows
+
+
+def layer_table(model: ModelTable) -> Table:
+    """Head and rows: what each map was tested on, and the layers chosen, one for each seed."""
+
+    def asked(line: MapLine, setting: str, task: str) -> str:
+        found = line.cells.get((setting, task))
+        return MISSING if found is None else str(found.score.documents)
+
+    def layers(line: MapLine, setting: str, task: str) -> str:
+        found = line.cells.get((setting, task))
+        if found is None:
             return MISSING
-        return interval(accuracy(model.runs[setting].answers[task]))
+        return ", ".join(dict.fromkeys(map(chosen_layer, found.evaluations)))
 
-    rows = [
-        (word_map.name, setting, *_each_way(word_map, partial(cell, setting)))
-        for word_map in maps
-        for setting in SETTINGS
-    ]
-    return markdown(("map", "setting", *ARROWS), rows)
-
-
-def gap_table(model: ModelRuns, maps: Sequence[WordMap] = MAPS) -> str:
-    """The bijection gap under ICL and with a task vector, and whether it changes."""
-    head = ("map", "gap(ICL)", "gap(TV)", "gap(TV) − gap(ICL)", "verdict")
     rows = []
-    for word_map in maps:
-        if all(model.answered(s, task) for s in (ICL, TV) for task in word_map.tasks):
-            change = gap_change(model.runs[ICL], model.runs[TV], word_map)
-            rows.append((word_map.name, *_gap_cells(change)))
-        else:
-            rows.append((word_map.name, *[MISSING] * 4))
-    return markdown(head, rows)
-
-
-def layer_table(model: ModelRuns, maps: Sequence[WordMap] = MAPS) -> str:
-    """What each map was tested on, and the layer chosen with its development accuracy."""
-
-    def layer(task: str) -> str:
-        return chosen_layer(model.runs[TV], task) if model.answered(TV, task) else MISSING
-
-    def asked(task: str) -> str:
-        return str(len(_tested(model, task)) or MISSING)
-
-    def pairs(task: str) -> str:
-        return str(len({answer.pair for answer in _tested(model, task)}) or MISSING)
-
-    rows = [
-        (
-            word_map.name,
-            pairs(word_map.both_ways),
-            " / ".join(_each_way(word_map, asked)),
-            *_each_way(word_map, layer),
-        )
-        for word_map in maps
-    ]
-    head = ("map", "test pairs", f"answers {' / '.join(ARROWS)}")
-    return markdown((*head, *(f"layer {arrow}" for arrow in ARROWS)), rows)
+    for line in model.lines:
+        both_ways = line.cells.get((TV, line.word_map.both_ways))
+        pairs = MISSING if both_ways is None else str(both_ways.score.clusters)
+        counts = " / ".join(_each_way(line, asked, TV))
+        rows.append((line.word_map.name, pairs, counts, *_each_way(line, layers, TV)))
+    head = ("map", "test pairs", f"documents {' / '.join(ARROWS)}")
+    return (*head, *(f"layer {arrow}" for arrow in ARROWS)), rows
 
 
 def interval(value: Interval, signed: bool = False, digits: int = 2) -> str:
     """An interval such as `0.93 [0.84, 0.97]`; `signed` writes the plus of the estimate too."""
-    plus = "+" if signed and round(value.estimate, digits) > 0 else ""
     ends = f"[{number(value.low, digits)}, {number(value.high, digits)}]"
+    plus = "+" if signed and round(value.estimate, digits) > 0 else ""
     return f"{plus}{number(value.estimate, digits)} {ends}"
-
-
-def number(value: float, digits: int = 2) -> str:
-    """So many decimals, with a real minus sign and no negative zero."""
-    return f"{round(value, digits) + 0:.{digits}f}".replace("-", "−")
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -177,65 +136,54 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(map(str.ljust, line, widths))} |\n" for line in lines)
 
 
-def chosen_layer(run: Run, task: str) -> str:
-    """Such as `21 (0.22)`, or `21 (given)` where no layer was searched for."""
-    chosen = within(run.results, "config", "steering", "tasks", task)
-    if not isinstance(chosen.get("layer"), int):
-        raise UsageError(
-            f"{run.cell.folder}: config.steering.tasks holds no layer for {task}. Record the run "
-            "again."
-        )
-    accuracy_there = chosen.get("development_accuracy")
-    return f"{chosen['layer']} ({'given' if accuracy_there is None else number(accuracy_there)})"
+def _setting(model: ModelTable, setting: str) -> str:
+    return f"{ICL} ({model.rows[ICL].shots})" if setting == ICL else setting
 
 
-def facts(runs: Sequence[Run], steered: Run | None) -> str:
-    """What the runs were made with; where runs differ, their values stand side by side.
-
-    The steering arguments are those of the steered run.
-    """
-    made = [_made_with(run.results) for run in runs]
-    found = {name: " / ".join(dict.fromkeys(each[name] for each in made)) for name in made[0]}
-    if steered is not None:
-        found |= _steered_with(steered.results)
-    return f"{'; '.join(f'{name} {value}' for name, value in found.items())}.\n"
-
-
-def _each_way(word_map: WordMap, cell: Callable[[str], str]) -> list[str]:
+def _each_way(line: MapLine, cell: Callable[[MapLine, str, str], str], setting: str) -> list[str]:
     """The cells of the columns X→Y, Y→X and X↔Y."""
-    names = [f"{direction}_{word_map.name}" for direction in DIRECTIONS]
-    return [cell(name) if name in word_map.tasks else NO_TASK for name in names]
+    names = [f"{direction}_{line.word_map.name}" for direction in DIRECTIONS]
+    return [cell(line, setting, name) if name in line.word_map.tasks else NO_TASK for name in names]
 
 
-def _tested(model: ModelRuns, task: str) -> Sequence[Answer]:
-    """The answers to a task in the first setting that has some: documents are the same in all."""
-    return next((run.answers[task] for run in model.runs.values() if task in run.answers), ())
+def _gap_cells(gaps: Sequence[Interval]) -> tuple[str, ...]:
+    icl, tv, difference = gaps
+    return interval(icl), interval(tv), interval(difference, signed=True)
 
 
-def _gap_cells(change: GapChange) -> tuple[str, ...]:
-    return (
-        interval(change.icl),
-        interval(change.tv),
-        interval(change.difference, signed=True),
-        change.verdict,
-    )
+def chosen_layer(evaluation: Evaluation) -> str:
+    """Such as `21 (0.22)`, or `21 (given)` where no layer was searched for."""
+    layer = evaluation.steering.get("layer")
+    there = evaluation.steering.get("development_accuracy")
+    if not isinstance(layer, int):
+        return MISSING
+    return f"{layer} ({number(there) if isinstance(there, int | float) else 'given'})"
 
 
-def _made_with(results: Mapping[str, Any]) -> dict[str, str]:
-    config = results["config"]
-    torch = re.search(r"PyTorch version: (\S+)", str(results.get("pretty_env_info")))
-    facts = {
-        "Recorded": datetime.fromtimestamp(results["date"], timezone.utc).date(),
-        "few-shot seed": config.get("fewshot_seed"),
-        "dtype": str(config.get("model_dtype")).removeprefix("torch."),
-        "lm-eval": results.get("lm_eval_version"),
-        "transformers": results.get("transformers_version"),
-        "PyTorch": torch and torch[1],
+def made_with(evaluations: Sequence[Evaluation], steered: Sequence[Evaluation]) -> str:
+    """What evaluations were made with; where they differ, their values stand side by side.
+
+    The steering arguments are those of the steered ones.
+    """
+
+    def values(said: Callable[[Evaluation], Any], among: Sequence[Evaluation] = evaluations) -> str:
+        return " / ".join(sorted({str(said(each)) for each in among}))
+
+    def recorded(each: Evaluation) -> Any:
+        return datetime.fromtimestamp(each.date, timezone.utc).date()
+
+    found = {
+        "Recorded": values(recorded),
+        "few-shot seed": values(lambda each: each.seed),
+        "dtype": values(lambda each: each.settings.get("dtype")),
+        "lm-eval": values(lambda each: each.facts.get("lm-eval")),
+        "transformers": values(lambda each: each.facts.get("transformers")),
+        "PyTorch": values(lambda each: each.facts.get("PyTorch")),
     }
-    return {name: str(value) for name, value in facts.items()}
-
-
-def _steered_with(results: Mapping[str, Any]) -> dict[str, str]:
-    arguments = within(results, "config", "steering", "arguments")
-    names = {"steering seed": "seed", "demonstrations": "demos", "development episodes": "dev"}
-    return {name: str(arguments.get(argument)) for name, argument in names.items()}
+    if steered:
+        found |= {
+            "steering seed": values(lambda each: each.facts.get("steering seed"), steered),
+            "demonstrations": values(lambda each: each.settings.get("demos"), steered),
+            "development episodes": values(lambda each: each.settings.get("dev"), steered),
+        }
+    return f"{'; '.join(f'{name} {value}' for name, value in found.items())}.\n"

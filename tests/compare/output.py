@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 Document = dict[str, Any]
@@ -120,7 +121,10 @@ def write_output(
         (folder / f"samples_{task}_{DATE}.jsonl").write_text("\n".join(lines) + "\n")
     counts = {task: len(rows) for task, rows in answers.items()}
     path = folder / f"results_{DATE}.json"
-    path.write_text(json.dumps(results_file(counts, method, shots, pretrained)))
+    results = results_file(counts, method, shots, pretrained)
+    for task, rows in answers.items():
+        results["results"][task]["answer_match,none"] = fmean(right for _, right in rows)
+    path.write_text(json.dumps(results))
     return path
 
 

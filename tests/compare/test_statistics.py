@@ -6,11 +6,15 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from harness_ext.compare.statistics import (
     Interval,
     accuracy_interval,
+    combined_interval,
     mean_interval,
+    mean_p_value,
+    reported_interval,
     task_mean_interval,
 )
 
@@ -243,3 +247,137 @@ def test_a_mean_difference_over_tasks_is_covered(layout: str, better: float, wor
 def test_tasks_without_an_interval_are_refused(tasks: list[list[tuple[int, int]]]) -> None:
     with pytest.raises(ValueError):
         task_mean_interval(tasks)
+
+
+@pytest.mark.parametrize("clusters", [13, 50, 200])
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_accuracy_over_seeds_is_covered_where_queries_differ_in_difficulty(
+    clusters: int, share: float, seeds: int
+) -> None:
+    rng = np.random.default_rng(seeds)
+    for draws, spread in product((1, 4), (None, 8, 1)):
+        shape = (600, clusters)
+        # Accuracies of the queries: all alike, or from a beta distribution around the truth.
+        right = share if spread is None else rng.beta(share * spread, (1 - share) * spread, shape)
+        counts = np.sort(rng.binomial(seeds * draws, right, shape), axis=1)
+        sets, times = np.unique(counts, axis=0, return_counts=True)
+        found = (accuracy_interval(row, [seeds * draws] * clusters) for row in sets.tolist())
+        hits = [interval.low <= share <= interval.high for interval in found]
+        assert np.dot(hits, times) / times.sum() >= LEAST, f"{draws} draws, spread {spread}"
+
+
+@pytest.mark.parametrize(("clusters", "share"), [*product([13, 50], [0.05, 0.5, 0.95])])
+def test_scores_between_0_and_1_are_covered(clusters: int, share: float) -> None:
+    rng = np.random.default_rng(5)
+    # F1-like: often exactly 0 or 1, else anything between.
+    scores = rng.beta(share, 1 - share, (600, clusters))
+    found = (accuracy_interval(row, [1] * clusters) for row in scores.tolist())
+    assert np.mean([interval.low <= share <= interval.high for interval in found]) >= LEAST
+
+
+def test_the_width_is_statsmodels_wilson_for_many_independent_answers() -> None:
+    found = accuracy_interval([1] * 700 + [0] * 4300, [1] * 5000)
+    assert ends(found) == pytest.approx(proportion_confint(700, 5000, method="wilson"), abs=1e-4)
+
+
+@pytest.mark.parametrize("documents", [13, 50, 1000])
+@pytest.mark.parametrize("right", [1, 6, 12])
+def test_a_reported_error_gives_the_interval_of_the_answers(documents: int, right: int) -> None:
+    share = right / documents
+    stderr = math.sqrt(share * (1 - share) / (documents - 1))  # lm-eval's, of a mean
+    expected = wilson(right, documents, stats.t.ppf(0.975, documents - 1))
+    found = reported_interval(share, stderr, documents, is_share=True)
+    assert ends(found) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("stderr", [0.0, None])
+def test_all_right_has_an_interval_though_its_reported_error_is_nothing(
+    stderr: float | None,
+) -> None:
+    found = reported_interval(1.0, stderr, 50, is_share=True)
+    assert ends(found) == pytest.approx(wilson(50, 50, stats.t.ppf(0.975, 49)))
+
+
+def test_a_reported_clustered_error_widens_the_interval() -> None:
+    found = reported_interval(0.5, 0.1, 100, is_share=True)  # as of 25 independent answers
+    assert ends(found) == pytest.approx(wilson(12.5, 25, stats.t.ppf(0.975, 99)))
+
+
+def test_a_reported_score_without_bounds_has_students_interval() -> None:
+    found = reported_interval(18.5, 0.7, 40, is_share=False)
+    assert ends(found) == pytest.approx(stats.t.interval(0.95, 39, 18.5, 0.7))
+
+
+@pytest.mark.parametrize(("stderr", "documents"), [(None, 40), (0.7, 0), (0.7, 1)])
+def test_there_is_no_interval_where_nothing_is_known(stderr: float | None, documents: int) -> None:
+    found = reported_interval(18.5, stderr, documents, is_share=False)
+    assert found.estimate == 18.5 and not found.is_known
+
+
+def test_scores_without_bounds_have_students_interval_over_clusters() -> None:
+    values = [3.5, 18.0, 7.25, 9.0, 11.0]
+    found = task_mean_interval([[(value, 1) for value in values]], extremes=None)
+    expected = stats.t.interval(0.95, 4, np.mean(values), stats.sem(values))
+    assert ends(found) == pytest.approx(expected)
+
+
+def test_equal_scores_without_bounds_leave_no_width() -> None:
+    found = task_mean_interval([[(2.0, 1)] * 4], extremes=None)
+    assert found == Interval(2, 2, 2)
+
+
+def test_tasks_that_share_their_clusters_vary_together() -> None:
+    task = [(1.0, 1), (0.0, 1), (1.0, 1), (1.0, 1), (0.0, 1), (0.0, 1)]
+    names = list("abcdef")
+    together = task_mean_interval([task, task], None, names=[names, names])
+    once = task_mean_interval([task], None, names=[names])
+    apart = task_mean_interval([task, task], None)
+    assert ends(together) == pytest.approx(ends(once))
+    assert apart.high - apart.low < 0.8 * (together.high - together.low)
+
+
+def test_clusters_join_tasks_through_others() -> None:
+    tasks = [[(1.0, 1), (0.0, 1)], [(0.0, 1), (1.0, 1)], [(1.0, 1), (1.0, 2)]]
+    chain = [["a", "b"], ["c", "d"], ["b", "c"]]
+    # In the third task, of mean 2/3, b has (1 − 2/3) / 3 and c has (1 − 4/3) / 3.
+    deviations = [1 / 4, -1 / 4 + 1 / 9, -1 / 4 - 1 / 9, 1 / 4]
+    variance = 4 / 3 * sum(value**2 for value in deviations) / 9
+    found = task_mean_interval(tasks, None, names=chain)
+    half = stats.t.ppf(0.975, 3) * math.sqrt(variance)
+    assert (found.high - found.low) / 2 == pytest.approx(half)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+def test_a_mean_over_tasks_about_the_same_pairs_is_covered(share: float) -> None:
+    rng = np.random.default_rng(2)
+    limit = stats.norm.ppf(share)
+    hits = []
+    for _ in range(500):
+        pair = rng.standard_normal((1, 40))
+        own = rng.standard_normal((3, 40))
+        right = (math.sqrt(0.6) * pair + math.sqrt(0.4) * own < limit).astype(float)
+        tasks = [[(score, 1) for score in row] for row in right.tolist()]
+        found = task_mean_interval(tasks, names=[list(range(40))] * 3)
+        hits.append(found.low <= share <= found.high)
+    assert np.mean(hits) >= LEAST
+
+
+def test_known_intervals_combine_as_errors_do() -> None:
+    found = combined_interval([Interval(0.5, 0.4, 0.7), Interval(0.9, 0.6, 0.95)])
+    assert found.estimate == pytest.approx(0.7)
+    assert found.low == pytest.approx(0.7 - math.hypot(0.1, 0.3) / 2)
+    assert found.high == pytest.approx(0.7 + math.hypot(0.2, 0.05) / 2)
+
+
+def test_an_unknown_interval_leaves_the_mean_without_one() -> None:
+    assert not combined_interval([Interval(0.5, math.nan, math.nan), Interval(1, 1, 1)]).is_known
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.05, 0.15, 0.3])
+def test_the_p_value_agrees_with_the_interval(shift: float) -> None:
+    values = np.random.default_rng(3).uniform(-1, 1, 30) * 0.5 + shift
+    p = mean_p_value(list(values))
+    for level in (0.5, 0.9, 0.95, 0.999):
+        interval = mean_interval(list(values), level=level)
+        assert (p < 1 - level) == (not interval.low <= 0 <= interval.high)

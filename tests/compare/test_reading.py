@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from harness_ext.compare.reading import read
+from tests.compare.output import answered, write_output
+
+TASKS = ("forward_upper", "inverse_upper")
+
+
+def write(folder: Path, right: int = 1, date: float = 1.0, **options: object) -> Path:
+    path = write_output(folder, answered(TASKS, lambda doc: right), **options)
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "date": date}))
+    return path
+
+
+def test_results_are_found_at_any_depth_and_as_files(tmp_path: Path) -> None:
+    write(tmp_path / "a/b/c")
+    other = write(tmp_path / "other", method="none")
+    reading = read([tmp_path / "a", other])
+    assert [(each.method, each.task) for each in reading.evaluations] == [
+        (method, task) for method in ("tv", "none") for task in TASKS
+    ]
+    assert reading.problems == ()
+
+
+def test_unfinished_folders_and_other_files_are_passed_over(tmp_path: Path) -> None:
+    write(tmp_path / ".unfinished")
+    (tmp_path / "settings.json").write_text("{}")
+    (tmp_path / "resultsish.json").write_text("{}")
+    assert [problem.path for problem in read([tmp_path]).problems] == [tmp_path]
+
+
+@pytest.mark.parametrize("name", ["", "nothing/here"])
+def test_a_source_without_results_is_told(tmp_path: Path, name: str) -> None:
+    (problem,) = read([tmp_path / name]).problems
+    assert problem.path == tmp_path / name and problem.unused
+
+
+def test_a_source_given_twice_is_read_once(tmp_path: Path) -> None:
+    write(tmp_path)
+    reading = read([tmp_path, tmp_path, tmp_path / "."])
+    assert len(reading.evaluations) == 2 and not reading.problems
+
+
+def test_the_latest_of_equal_evaluations_is_used_and_the_other_told_once(tmp_path: Path) -> None:
+    late = write(tmp_path / "a", right=1, date=2.0)
+    early = write(tmp_path / "b", right=0, date=1.0)
+    reading = read([tmp_path])
+    assert {each.path for each in reading.evaluations} == {late}
+    (problem,) = reading.problems
+    assert problem.path == early and str(late) in problem.message
+    assert "forward_upper, inverse_upper: also in" in problem.message
+
+
+def test_evaluations_that_differ_in_a_setting_are_no_duplicates(tmp_path: Path) -> None:
+    write(tmp_path / "a")
+    path = write(tmp_path / "b")
+    content = json.loads(path.read_text())
+    content["config"]["model_dtype"] = "torch.bfloat16"
+    path.write_text(json.dumps(content))
+    assert len(read([tmp_path]).evaluations) == 4
+
+
+def test_one_broken_file_costs_no_other(tmp_path: Path) -> None:
+    write(tmp_path / "a")
+    (tmp_path / "results_1.json").write_text("{")
+    reading = read([tmp_path])
+    assert len(reading.evaluations) == 2 and len(reading.problems) == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    path.chmod(0)
+    assert "cannot be read" in read([tmp_path]).problems[0].message
