@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness_ext.compare.evaluations import Problem, Reading
 from harness_ext.compare.leaderboard import Choice, Leaderboard, build, chosen
@@ -15,6 +16,9 @@ from harness_ext.compare.reading import read
 from harness_ext.compare.table1 import Table1, table1
 from harness_ext.compare.text import visible
 from harness_ext.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness_ext.compare.page import HeadScores
 
 PARTLY = 3
 FORMATS = ("table", "markdown", "csv", "json", "html")
@@ -33,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     args.command = shlex.join(["taskvec", "leaderboard", *argv])
     form = _format(args.format, args.output)
-    reading = read(args.sources)
+    reading, heads = _read(args.sources, with_heads=form == "html")
     _tell(reading.problems)
     choice = Choice(
         models=tuple(args.models or ()),
@@ -52,8 +56,25 @@ def main(argv: Sequence[str]) -> int:
         _print(board, table, args.all_tasks)
     else:
         shown = Reading(evaluations, reading.problems)
-        _write(_text(form, shown, board, table, args), args.output)
+        _write(_text(form, shown, board, table, heads, args), args.output)
     return PARTLY if args.strict and any(problem.unused for problem in reading.problems) else 0
+
+
+def _read(sources: Sequence[Path], with_heads: bool) -> tuple[Reading, tuple[HeadScores, ...]]:
+    """All results, and what `taskvec heads` wrote where the page is to show it."""
+    reading = read(sources)
+    if not with_heads:
+        return reading, ()
+    from harness_ext.compare.page import read_heads
+
+    heads, more = read_heads(sources)
+    problems = [
+        problem
+        for problem in reading.problems
+        # A folder that was given for its heads holds no results, and need not.
+        if not any(problem.path in found.path.parents for found in heads)
+    ]
+    return Reading(reading.evaluations, (*problems, *more)), heads
 
 
 def _format(asked: str | None, output: Path | None) -> str:
@@ -84,7 +105,12 @@ def _print(board: Leaderboard, table: Table1 | None, all_tasks: bool) -> None:
 
 
 def _text(
-    form: str, reading: Reading, board: Leaderboard, table: Table1 | None, args: argparse.Namespace
+    form: str,
+    reading: Reading,
+    board: Leaderboard,
+    table: Table1 | None,
+    heads: Sequence[HeadScores],
+    args: argparse.Namespace,
 ) -> str:
     from harness_ext.compare import board_formats
 
@@ -95,11 +121,19 @@ def _text(
     if form == "json":
         return board_formats.as_json(board, table)
     if form == "html":
+        from harness_ext.commands import prompts
         from harness_ext.compare import page
 
         made = datetime.now(timezone.utc)
         return page.render(
-            reading, board, table, sources=args.sources, command=args.command, made=made
+            reading,
+            board,
+            table,
+            heads=heads,
+            prompt_of=prompts.rebuilder(),
+            sources=args.sources,
+            command=args.command,
+            made=made,
         )
     return _plain_table(board, table, args.all_tasks)
 

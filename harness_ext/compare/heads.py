@@ -6,13 +6,11 @@ python -m harness_ext.compare.heads results/heads
 from __future__ import annotations
 
 import argparse
-import io
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -20,14 +18,7 @@ from harness_ext.compare.heads_rows import read_models
 from harness_ext.compare.heads_runs import GENERATION, ICL, NAMES, Curve, curves
 from harness_ext.compare.heads_tables import PICTURE
 from harness_ext.errors import UsageError
-
-# Of colours that stay apart in every kind of colour vision (Okabe and Ito).
-_LINES: Mapping[str, tuple[str, str, str, str]] = {
-    "tr": ("task recognition (TR)", "#0072B2", "-", "o"),
-    "tl": ("task learning (TL)", "#D55E00", "--", "s"),
-    "ih": ("induction (IH)", "#009E73", "-.", "^"),
-    "random": ("random, in the layers of TR", "#767676", ":", "D"),
-}
+from harness_ext.plots import LINES, file_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,24 +70,22 @@ def picture(found: Sequence[tuple[str, Curve]]) -> bytes:
         named.values(), named.keys(), loc="outside lower center", ncols=3, fontsize=8, frameon=False
     )
     figure.suptitle("Accuracy by the share of heads added to a zero-shot prompt", fontsize=11)
-    stream = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "taskvec", "svg.fonttype": "none"}):
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    return stream.getvalue()
+    return file_of(figure, "svg")
 
 
 def _draw(axes: Any, curve: Curve) -> None:
     ticks: dict[float, str] = {}
     for kind, points in curve.points.items():
-        name, colour, style, marker = _LINES[kind]
+        line = LINES[kind]
         shares, values = list(points), [value for _, value in points.values()]
         axes.fill_between(
-            shares, [v.low for v in values], [v.high for v in values], color=colour, alpha=0.15,
+            shares, [v.low for v in values], [v.high for v in values], color=line.colour,
+            alpha=0.15,
             linewidth=0,
         )  # fmt: skip
         axes.plot(
-            shares, [v.estimate for v in values], color=colour, linestyle=style, marker=marker,
-            markersize=4, label=name,
+            shares, [v.estimate for v in values], color=line.colour, linestyle=line.style,
+            marker=line.marker, markersize=4, label=line.name,
         )  # fmt: skip
         ticks |= {share: f"{100 * share:g}\n({heads})" for share, (heads, _) in points.items()}
     for arm, value in curve.bounds.items():

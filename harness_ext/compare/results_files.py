@@ -185,6 +185,8 @@ def _facts(results: Mapping[str, Any]) -> dict[str, Any]:
         "revision": config.get("model_revision"),
         "commit of the model": config.get("model_sha"),
         "limit": config.get("limit"),
+        "chat template": bool(results.get("chat_template")) or None,
+        "system instruction": results.get("system_instruction"),
         "steering seed": within(config, "steering", "arguments").get("seed"),
         **{
             name.replace("_", " "): value

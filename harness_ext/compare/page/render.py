@@ -66,8 +66,6 @@ def render(
     problems = [
         (places.name(each.path), places.in_text(each.message), each.unused)
         for each in dict.fromkeys((*board.problems, *reading.problems))
-        # A folder that was given for its heads holds no results, and need not.
-        if not any(each.path in found.path.parents for found in heads)
     ]
     sections = {
         "leaderboard": "Leaderboard",
