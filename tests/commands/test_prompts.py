@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from harness_ext.commands import bench
 from harness_ext.commands.prompts import rebuilder
 from harness_ext.compare.evaluations import Evaluation, Sample
