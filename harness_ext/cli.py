@@ -56,6 +56,11 @@ COMMANDS = (
         "harness_ext.commands.leaderboard",
     ),
     Command(
+        "compare",
+        "whether results got worse, task by task, on the same documents",
+        "harness_ext.commands.compare",
+    ),
+    Command(
         "theory",
         "check what the papers claim about their toy models",
         "harness_ext.commands.theory",

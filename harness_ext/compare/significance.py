@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr
 
 from harness_ext.compare.board_cells import Answers
 
@@ -47,6 +48,15 @@ def sign_flip_test(differences: Sequence[float]) -> float:
     if changed.size <= EXACT:
         return far / len(signs)
     return (1 + far) / (1 + len(signs))
+
+
+def mcnemar_test(lost: int, gained: int) -> float:
+    """The exact two-sided p-value that as many documents are lost as gained.
+
+    Twice the smaller tail of a binomial distribution with share 1/2 (McNemar, Psychometrika 12
+    (1947) 153); documents that both sides answer alike tell nothing.
+    """
+    return min(1.0, 2 * float(bdtr(min(lost, gained), lost + gained, 0.5)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

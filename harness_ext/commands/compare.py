@@ -1,0 +1,205 @@
+"""`taskvec compare`: whether results got worse."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness_ext.compare.evaluations import Evaluation
+from harness_ext.compare.leaderboard import Choice, chosen
+from harness_ext.compare.pairing import pair
+from harness_ext.compare.reading import read
+from harness_ext.compare.regression import Limits, Report, compare
+from harness_ext.compare.text import visible
+from harness_ext.errors import UsageError
+
+REGRESSED = 1
+NOT_COMPARABLE = 2
+
+
+def main(argv: Sequence[str]) -> int:
+    """Compare two sides; 0 nothing is worse, 1 something is, 2 not all could be compared.
+
+    Raises :class:`UsageError` for a user's mistake.
+    """
+    args = _parser().parse_args(argv)
+    limits = Limits(args.alpha, args.max_drop, _per_task(args.per_task), args.max_changed)
+    base = _side("BASE", args.base, args, args.base_method)
+    new = _side("NEW", args.new, args, args.new_method)
+    report = compare(pair(base, new), limits, args.metric)
+    _tell(report, args)
+    if report.regressed:
+        return REGRESSED
+    incomplete = any(each.why for each in report.comparisons) or report.pairing.only_base
+    if not report.compared or (incomplete and not args.allow_missing):
+        reason = (
+            "nothing could be compared"
+            if not report.compared
+            else ("not all of BASE could be compared (--allow-missing accepts that)")
+        )
+        print(f"taskvec: {reason}", file=sys.stderr)
+        return NOT_COMPARABLE
+    return 0
+
+
+def _side(
+    name: str, source: Path, args: argparse.Namespace, method: str | None
+) -> list[Evaluation]:
+    reading = read([source])
+    for problem in reading.problems:
+        kept = "" if problem.unused else " (used)"
+        print(f"taskvec: {visible(str(problem))}{kept}".replace("\n", "\\n"), file=sys.stderr)
+    choice = Choice(
+        models=tuple(args.models or ()),
+        methods=(method,) if method else tuple(args.methods or ()),
+        tasks=tuple(args.tasks or ()),
+        shots=tuple(args.shots or ()),
+        seeds=tuple(args.seeds or ()),
+    )
+    try:
+        return chosen(reading, choice)
+    except UsageError as error:
+        raise UsageError(f"{name} ({source}): {error}") from error
+
+
+def _tell(report: Report, args: argparse.Namespace) -> None:
+    from rich.console import Console
+
+    from harness_ext.commands import prompts
+    from harness_ext.compare import regression_files, regression_text
+
+    prompt_of = prompts.rebuilder()
+    console = Console(highlight=False, markup=False, emoji=False)
+    regression_text.show(console, report, args.show, prompt_of)
+    most = max((len(each.flips) for each in report.comparisons), default=0)
+    if args.markdown:
+        shown = most if args.all_flips else args.show
+        _write(args.markdown, regression_text.as_markdown(report, shown, prompt_of))
+    if args.json:
+        _write(args.json, regression_files.as_json(report, prompt_of))
+    if args.junit:
+        _write(args.junit, regression_files.as_junit(report))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}).") from error
+
+
+def _per_task(path: Path | None) -> dict[str, float]:
+    if path is None:
+        return {}
+    import yaml
+
+    try:
+        found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--per-task {path} cannot be read ({error.strerror}).") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"--per-task {path} is not YAML: {' '.join(str(error).split())}"
+        ) from error
+    if not isinstance(found, dict) or not found:
+        raise UsageError(
+            f"--per-task {path} has to hold a drop for every task or pattern, such as "
+            "`bijection_*: 0.05`."
+        )
+    for name, drop in found.items():
+        number = isinstance(drop, int | float) and not isinstance(drop, bool)
+        if not isinstance(name, str) or not number or not 0 <= drop < math.inf:
+            raise UsageError(f"--per-task {path}: {name}: {drop!r} is not a drop, a number ≥ 0.")
+    return {name: float(drop) for name, drop in found.items()}
+
+
+def _share(text: str) -> float:
+    value = _number(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a share; it takes a number from 0 to 1")
+    return value
+
+
+def _alpha(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: it takes a number between 0 and 1")
+    return value
+
+
+def _drop(text: str) -> float:
+    value = _number(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a drop; it takes a number ≥ 0")
+    return value
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number ≥ 0")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is not a number") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="taskvec compare",
+        description="Whether results got worse from BASE to NEW: other models, versions, dtypes or "
+        "methods, or the same again. Answers are paired by document. A task is worse where its "
+        "mean drops by more than the tolerance and the drop is significant: exact McNemar test, or "
+        "sign flips of clusters where queries repeat, with Holm's correction over tasks.",
+        epilog="exit status: 0 nothing is worse; 1 a task is, or more answers changed than "
+        "--max-changed; 2 a mistake, nothing to compare, or something of BASE that has no like in "
+        "NEW (unless --allow-missing).",
+    )
+    parser.add_argument("base", type=Path, metavar="BASE", help="folder or results file")
+    parser.add_argument("new", type=Path, metavar="NEW", help="folder or results file")
+    for name in ("models", "methods", "tasks"):
+        parser.add_argument(f"--{name}", nargs="+", metavar="NAME", help="only these; * and ?")
+    parser.add_argument("--base-method", metavar="NAME", help="only this one of BASE")
+    parser.add_argument("--new-method", metavar="NAME", help="only this one of NEW")
+    parser.add_argument("--shots", nargs="+", type=_count, metavar="N", help="only these")
+    parser.add_argument("--seeds", nargs="+", type=_count, metavar="N", help="only these")
+    parser.add_argument("--metric", help="instead of each task's usual one")
+    parser.add_argument(
+        "--max-drop", type=_drop, default=0.0, metavar="D", help="a mean may drop by this much"
+    )
+    parser.add_argument(
+        "--per-task", type=Path, metavar="FILE", help="YAML or JSON: drops of tasks or patterns"
+    )
+    parser.add_argument(
+        "--max-changed",
+        type=_share,
+        metavar="SHARE",
+        help="share of answers that may be other texts, right or wrong (default: any)",
+    )
+    parser.add_argument(
+        "--alpha", type=_alpha, default=0.05, metavar="P", help="of the tests (default: 0.05)"
+    )
+    parser.add_argument(
+        "--allow-missing", action="store_true", help="accept what has no like in NEW"
+    )
+    parser.add_argument(
+        "--show",
+        type=_count,
+        default=3,
+        metavar="N",
+        help="lost and gained answers shown of each task (default: 3)",
+    )
+    parser.add_argument(
+        "--all-flips", action="store_true", help="all of them in Markdown; JSON has them anyway"
+    )
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="for a pull request")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="for programs, with all flips")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="for continuous integration")
+    return parser
