@@ -73,8 +73,6 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
     from harness_ext.compare import regression_files, regression_text
 
     prompt_of = prompts.rebuilder()
-    console = Console(highlight=False, markup=False, emoji=False)
-    regression_text.show(console, report, args.show, prompt_of)
     most = max((len(each.flips) for each in report.comparisons), default=0)
     if args.markdown:
         shown = most if args.all_flips else args.show
@@ -83,6 +81,8 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
         _write(args.json, regression_files.as_json(report, prompt_of))
     if args.junit:
         _write(args.junit, regression_files.as_junit(report))
+    console = Console(highlight=False, markup=False, emoji=False)
+    regression_text.show(console, report, args.show, prompt_of)
 
 
 def _write(path: Path, text: str) -> None:

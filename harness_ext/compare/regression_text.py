@@ -64,9 +64,9 @@ def notes(report: Report) -> list[str]:
         if each.why:
             found.append(f"{each.pair.name}: not comparable, {each.why}.")
         if any(each.unmatched):
-            base, new = each.unmatched
+            ours, theirs = each.unmatched
             found.append(
-                f"{each.pair.name}: {base} documents are in BASE only and {new} in NEW only; "
+                f"{each.pair.name}: {ours} documents are in BASE only and {theirs} in NEW only; "
                 f"{each.documents} are compared."
             )
     small = [each.pair.name for each in report.compared if each.clusters < report.needed]
