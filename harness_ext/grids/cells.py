@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import harness_ext
+from harness_ext.compare.results_files import read_file
 from harness_ext.errors import UsageError
-from harness_ext.grids.grid import Grid, Method, Model
+from harness_ext.grids.grid import Grid, Method, Model, safe_name
+from harness_ext.grids.tasks import LoadedTasks
+from harness_ext.grids.weights import weights
+
+log = logging.getLogger(__name__)
 
 KEY = "bench"
 """Where a cell's results file holds its configuration, in `config`."""
 
+_FILES = ("results_", "samples_")
 _PACKAGES = ("lm_eval", "transformers", "torch")
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One evaluation of a grid."""
+    """One evaluation of a grid.
+
+    task_sha256: of all that the task's prompts and scores are made of. weights: hashes of the
+    model's files, by the arguments that name them.
+    """
 
     model: Model
     method: Method
@@ -32,12 +44,14 @@ class Cell:
     seed: int
     task: str
     limit: int | float | None
+    task_sha256: str
+    weights: Mapping[str, str]
 
     @property
     def folder(self) -> Path:
         """Where it is kept, below the folder of the grid."""
         setting = f"{self.method.name}-{self.shots}shot-seed{self.seed}"
-        return Path(self.model.name, setting, self.task)
+        return Path(self.model.name, setting, safe_name(self.task))
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -48,10 +62,12 @@ class Cell:
         found = {
             "name": self.method.name,
             "model": dict(self.model.arguments),
+            "weights": dict(self.weights),
             "steering": dict(self.method.arguments),
             "shots": self.shots,
             "seed": self.seed,
             "task": self.task,
+            "task_sha256": self.task_sha256,
             "limit": self.limit,
             "versions": {
                 "taskvec-harness": harness_ext.__version__,
@@ -65,55 +81,84 @@ class Cell:
         return f"{self.task}, {self.method.name}, {self.shots} shots, seed {self.seed}"
 
 
-def cells(grid: Grid, tasks: Callable[[tuple[str, ...]], list[str]]) -> Iterator[Cell]:
+def cells(grid: Grid, tasks: LoadedTasks) -> Iterator[Cell]:
     """All cells, in the order in which they are run.
-
-    tasks: names of the tasks that names and patterns stand for.
 
     Models are outermost, so that each is loaded once; then tasks and seeds, so that what one method
     reads of a task serves the next; then shots, from the most down: what is read for many cues
     serves fewer. A cell that two entries ask for is there once.
     """
     seen = set()
+    seeds = sorted({seed for method in grid.methods for seed in method.seeds})
+    shots = sorted({number for method in grid.methods for number in method.shots}, reverse=True)
+    own = {method: set(tasks.of(method.tasks)) for method in grid.methods}
     for model in grid.models:
-        every = dict.fromkeys(task for method in grid.methods for task in tasks(method.tasks))
-        for task in every:
-            for seed in sorted({seed for method in grid.methods for seed in method.seeds}):
-                for shots in sorted({n for m in grid.methods for n in m.shots}, reverse=True):
-                    for method in grid.methods:
-                        own = task in tasks(method.tasks) and seed in method.seeds
-                        if own and shots in method.shots:
-                            cell = Cell(model, method, shots, seed, task, grid.limit)
-                            if cell.folder not in seen:
-                                seen.add(cell.folder)
-                                yield cell
+        hashes = weights(model.arguments)
+        for name, seed, number in product(tasks.tasks, seeds, shots):
+            for method in grid.methods:
+                asked = name in own[method] and seed in method.seeds and number in method.shots
+                sha256 = tasks.tasks[name].sha256
+                cell = Cell(model, method, number, seed, name, grid.limit, sha256, hashes)
+                if asked and cell.folder not in seen:
+                    seen.add(cell.folder)
+                    yield cell
 
 
-def finished(folder: Path, cell: Cell) -> bool:
+def finished(folder: Path, cell: Cell, overwrite: bool = False) -> bool:
     """Whether the cell is in the folder of a grid, whole and of this very configuration.
 
-    Raises :class:`UsageError` where it is there in another configuration, with what differs.
+    A damaged cell, the samples cut off say, is none, with a warning that names it.
+
+    Raises :class:`UsageError` where something else is in its place: files of another kind, or, but
+    for overwrite, results that are no cell of a grid or of another configuration.
     """
-    found = read(folder / cell.folder)
-    if found is None:
+    place = folder / cell.folder
+    if not place.exists():
         return False
-    differs = _difference(found, cell.configuration)
+    foreign = [p.name for p in sorted(place.iterdir()) if not p.name.startswith(_FILES)]
+    if foreign:
+        raise UsageError(
+            f"{place} holds {foreign[0]}, which `taskvec bench` did not write. Move it away, or "
+            "name another --output_path."
+        )
+    if overwrite:
+        return False
+    reason = damage(place, cell.task)
+    if reason:
+        log.warning("%s is damaged and evaluated again: %s", place, reason)
+        return False
+    found = _results(place)["config"].get(KEY)
+    differs = (
+        _difference(found, cell.configuration)
+        if isinstance(found, dict)
+        else ("it was not written by `taskvec bench`")
+    )
     if differs:
         raise UsageError(
-            f"{folder / cell.folder} holds another cell: {differs}. Name another --output_path, or "
-            "pass --overwrite to evaluate it again."
+            f"{place} holds another cell: {differs}. Name another --output_path, or pass "
+            "--overwrite to evaluate it again."
         )
     return True
 
 
-def read(folder: Path) -> dict[str, Any] | None:
-    """The configuration of the cell in its folder; None where it is not there, or is damaged."""
-    paths = sorted(folder.glob("results_*.json"))
-    try:
-        found = json.loads(paths[-1].read_text(encoding="utf-8"))["config"][KEY]
-    except (IndexError, OSError, ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, dict) and any(folder.glob("samples_*.jsonl")) else None
+def damage(place: Path, task: str) -> str:
+    """What is wrong with the files of a cell; empty where nothing is."""
+    paths = sorted(place.glob("results_*.json"))
+    if len(paths) != 1:
+        return f"{len(paths)} results files"
+    reading = read_file(paths[0])
+    for problem in reading.problems:
+        return str(problem)
+    for each in reading.evaluations:
+        if each.task == task and each.samples is not None:
+            return ""
+    return f"no samples of {task}"
+
+
+def _results(place: Path) -> dict[str, Any]:
+    (path,) = place.glob("results_*.json")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def scores_of(results: Mapping[str, Any], task: str) -> dict[str, float]:

@@ -25,12 +25,12 @@ def shown(plan: Plan, console: Console, first: bool) -> Iterator[Callable[[Done]
     if not first:
         yield lambda done: None
         return
-    cells, total = len(plan.cells), sum(plan.costs[cell].total for cell in plan.todo)
+    cells, total = len(plan.cells), sum(plan.costs[cell].work for cell in plan.todo)
     count = len(plan.finished)
     bar = Progress(
         TextColumn("{task.fields[cells]} cells"),
         BarColumn(),
-        TextColumn("{task.percentage:.0f} % of prompts,"),
+        TextColumn("{task.percentage:.0f} % of the work,"),
         TimeRemainingColumn(),
         TextColumn("left"),
         console=console,
@@ -43,7 +43,7 @@ def shown(plan: Plan, console: Console, first: bool) -> Iterator[Callable[[Done]
         def advance(done: Done) -> None:
             nonlocal count
             count += 1
-            bar.update(shown_as, advance=plan.costs[done.cell].total, cells=f"{count} of {cells}")
+            bar.update(shown_as, advance=plan.costs[done.cell].work, cells=f"{count} of {cells}")
             if not console.is_terminal:
                 console.print(f"{count} of {cells}: {_line(done)}", soft_wrap=True, markup=False)
             else:

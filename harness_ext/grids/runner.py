@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +17,9 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
 
 from harness_ext import TaskVectorLM, plugin
+from harness_ext.config import parse_model_args
 from harness_ext.errors import UsageError
-from harness_ext.grids.cells import KEY, Cell, read, save, scores_of
+from harness_ext.grids.cells import KEY, Cell, damage, save, scores_of
 from harness_ext.grids.environment import described_once
 from harness_ext.grids.grid import Grid, Model
 
@@ -80,6 +82,8 @@ def _run(lm: TaskVectorLM, cell: Cell, folder: Path, manager: TaskManager) -> Do
             fewshot_random_seed=cell.seed,
         )
     except UsageError as error:
+        if torch.distributed.is_initialized():  # the others would wait for this process for ever
+            raise
         return Done(cell, {}, str(error))
     if results is None:  # another process has them
         return Done(cell, {})
@@ -94,9 +98,10 @@ def _run(lm: TaskVectorLM, cell: Cell, folder: Path, manager: TaskManager) -> Do
 
 
 def _steered(lm: TaskVectorLM, cell: Cell) -> TaskVectorLM:
-    arguments = dict(cell.method.arguments)
-    steered = arguments.get("method") != "none" or "ablate" in arguments
-    other = lm.with_steering(**arguments, **({"seed": cell.seed} if steered else {}))
+    steering, _ = parse_model_args(cell.method.arguments)
+    # Vectors from a file were drawn when they were saved.
+    drawn = steering.steered and steering.vectors is None
+    other = lm.with_steering(**cell.method.arguments, **({"seed": cell.seed} if drawn else {}))
     for name in ("generate_until", "loglikelihood", "loglikelihood_rolling"):
         # lm-eval's bar over the requests of one cell would break the grid's own.
         setattr(other, name, partial(getattr(other, name), disable_tqdm=True))
@@ -116,8 +121,9 @@ def _write(results: dict[str, Any], tracker: EvaluationTracker, cell: Cell, plac
         tracker.save_results_samples(task_name=task, samples=rows)
     # lm-eval only logs an error where it could not write.
     written = place / general.model_name_sanitized
-    for path in sorted(written.iterdir()) if written.is_dir() else ():
+    for path in sorted(written.glob("*")):
         path.rename(place / path.name)
-    if read(place) is None:
-        raise OSError(f"{place}: lm-eval could not write the results")
-    written.rmdir()
+    shutil.rmtree(written, ignore_errors=True)
+    reason = damage(place, cell.task)
+    if reason:
+        raise UsageError(f"lm-eval could not write the results of {cell.task}: {reason}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
+from transformers import AutoModelForCausalLM
 
 from harness_ext import TaskVectorLM
 from harness_ext.compare.reading import read
@@ -106,6 +109,88 @@ def test_only_what_is_missing_or_damaged_is_run(bench: Bench, tmp_path: Path) ->
     assert len(after) == len(before)
 
 
+@pytest.mark.parametrize("cut", ["results", "samples"])
+def test_a_cell_whose_files_were_cut_off_is_named_and_run_again(
+    bench: Bench, tmp_path: Path, cut: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench(methods="none") == 0
+    (path,) = tmp_path.rglob(f"{cut}_*")
+    path.write_text(path.read_text()[:-200])
+    assert bench(methods="none") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "is damaged and evaluated again" in said
+    assert not read([tmp_path]).problems
+
+
+def test_files_that_are_no_cell_are_refused_and_kept(bench: Bench, tmp_path: Path) -> None:
+    assert bench(methods="none") == 0
+    (results_path,) = tmp_path.rglob("results_*.json")
+    notes = results_path.with_name("notes.txt")
+    notes.write_text("mine")
+    with pytest.raises(UsageError, match=r"holds notes.txt, which `taskvec bench` did not write"):
+        bench("--overwrite", methods="none")
+    assert notes.read_text() == "mine"
+    notes.unlink()
+    plain = json.loads(results_path.read_text())
+    del plain["config"]["bench"]
+    results_path.write_text(json.dumps(plain))
+    with pytest.raises(UsageError, match="was not written by `taskvec bench`"):
+        bench(methods="none")
+    assert bench("--overwrite", methods="none") == 0
+
+
+def test_other_weights_in_the_same_folder_make_another_cell(
+    bench: Bench, folder: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    grid = ("--models", str(copy), "--output_path", str(tmp_path / "out"))
+    assert bench(*grid, methods="none") == 0
+    model = AutoModelForCausalLM.from_pretrained(copy)
+    with torch.no_grad():
+        model.get_output_embeddings().weight += 1
+    model.save_pretrained(copy)
+    with pytest.raises(UsageError, match="weights pretrained is '"):
+        bench(*grid, methods="none")
+
+
+def test_other_words_in_a_task_make_another_cell(
+    bench: Bench, tasks_folder: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "tasks"
+    shutil.copytree(tasks_folder, copy)
+    for path in copy.glob("*.yaml"):
+        path.write_text(path.read_text().replace(str(tasks_folder), str(copy)))
+    grid = ("--include_path", str(copy), "--output_path", str(tmp_path / "out"))
+    assert bench(*grid, methods="none") == 0
+    words = copy / "upper3.jsonl"
+    words.write_text(words.read_text().replace("AB", "XY"))
+    with pytest.raises(UsageError, match="task_sha256 is"):
+        bench(*grid, methods="none")
+
+
+def test_saved_vectors_are_run_with_every_seed(
+    bench: Bench, folder: Path, tasks_folder: Path, tmp_path: Path
+) -> None:
+    simple_evaluate(
+        "taskvec-hf",
+        model_args={
+            "pretrained": str(folder),
+            "average": 3,
+            "dev": 2,
+            "demos": 3,
+            "save_vectors": str(tmp_path / "vectors"),
+        },
+        tasks=["forward_upper3"],
+        limit=2,
+        task_manager=TaskManager(include_path=str(tasks_folder), include_defaults=False),
+    )
+    method = f"tv,vectors={tmp_path / 'vectors'}"
+    out = ("--output_path", str(tmp_path / "out"))
+    assert bench("--seeds", "1", "2", *out, methods=method) == 0
+    assert {each.seed for each in read([tmp_path / "out"]).evaluations} == {1, 2}
+
+
 def test_a_cell_of_another_configuration_is_refused_and_kept(bench: Bench, tmp_path: Path) -> None:
     assert bench() == 0
     before = contents(tmp_path)
@@ -180,7 +265,7 @@ def test_a_dry_run_shows_the_grid_and_loads_no_model(
 ) -> None:
     found = loads(monkeypatch)
     assert bench("--dry-run", "--seeds", "1", "2") == 0
-    assert "4 of 4 cells are left, of at most 28 prompts: 16 tested, 8 that" in " ".join(
+    assert "4 of 4 cells are left, of at most 32 prompts: 16 tested, 12 that" in " ".join(
         capsys.readouterr().out.split()
     )
     assert found == [] and not contents(tmp_path)
