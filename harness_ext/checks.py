@@ -19,6 +19,7 @@ from harness_ext import packaged_models
 from harness_ext.config import AUTO, SteeringConfig
 from harness_ext.errors import UsageError
 from harness_ext.heads.select import head_count
+from harness_ext.heads.tsla import refuse_single_label
 from harness_ext.methods.selection import needs_development
 from harness_ext.steering.context import Document
 from harness_ext.steering.episodes import EpisodeShape, episode_about
@@ -112,14 +113,14 @@ def check_task(
 
     documents: those to be tested, by their numbers. Each has to ask something, and the few-shot
     split has to hold the episode about the first of them and, where its own documents serve to
-    choose or to average, about one of these.
+    choose or to average, about one of these. Heads that are told by labels need two of them.
     """
     if "acc_mutual_info" in context.task.aggregation():
         raise UsageError(
             f"task {context.name!r} reports acc_mutual_info, which scores its choices without a "
             "prompt as well; there is no cue to steer at. Remove the metric, or steer nothing."
         )
-    made_here = steering.vectors is None
+    made_here = steering.reads_episodes
     if made_here and steering.method == "tv_ms" and context.shots > steering.demos:
         raise UsageError(
             f"method=tv_ms takes the {context.shots + 1} vectors of a {context.shots}-shot prompt "
@@ -139,6 +140,9 @@ def check_task(
             )
     if not made_here:
         return
+    if {steering.method, steering.ablate} & {"tr", "tl", "random"}:
+        labels = (own[0] for own in map(context.answers, context.pool()) if own and own[0].strip())
+        refuse_single_label(labels, context.name)
     shape = EpisodeShape(steering.demos, context.shots, steering.queries)
     own = context.pool()[:1] if steering.average or needs_development(steering) else []
     for document in (*own, *list(documents.values())[:1]):

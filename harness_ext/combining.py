@@ -56,12 +56,12 @@ def check(given: Iterable[str], values: Values) -> None:
         )
     if uses_heads(values) and values["average"] == 0:
         raise UsageError(
-            f"average=0 is not accepted with {said}: heads are scored over episodes of the "
+            "average=0 is not accepted where attention heads are scored, over episodes of the "
             "few-shot split; average takes a whole number ≥ 1 here."
         )
     if ablate != "none" and values["head_fraction"] == 1:
         raise UsageError(
-            "head_fraction=1.0 knocks every head out, and no model is left; with ablate it takes "
+            "head_fraction=1 knocks every head out, and no model is left; with ablate it takes "
             "a number below 1."
         )
     if "random" in (method, ablate) and values["head_fraction"] > 0.5:
@@ -94,6 +94,12 @@ def idle(values: Values) -> dict[str, str]:
         add(("head_fraction", "squared"), f"with {said}: it chooses no heads. Drop it.")
     elif "ih" in (method, ablate):
         add(("squared",), f"with {said}: induction heads are found by their attention. Drop it.")
+    if ablate == "ih" and values["ablate_with"] == "zero":
+        add(
+            ("demos", "queries", "average"),
+            "with ablate=ih and ablate_with=zero: induction heads are found on random tokens, not "
+            "on the task's prompts. Drop it, or pass ablate_with=mean.",
+        )
     if method not in HEADS:
         add(("inject_at", "draws"), f"with {said}: it injects no heads. Drop it.")
     elif method != "random":

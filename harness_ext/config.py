@@ -227,6 +227,11 @@ class SteeringConfig:
         return combining.is_steered(vars(self))
 
     @property
+    def reads_episodes(self) -> bool:
+        """Whether prompts with demonstrations are read, for vectors or for heads."""
+        return self.steered and self.vectors is None and "demos" not in combining.idle(vars(self))
+
+    @property
     def steering(self) -> str:
         """The argument that says what is done, as it is given: `method=tv`, or `ablate=tr`."""
         return combining.steering(vars(self))

@@ -147,9 +147,27 @@ def hub_table() -> str:
 def results_tables() -> str:
     """The recorded results of the packaged models, from the files below results/."""
     from harness_ext.compare.tables import section
+
+    return section(_recorded())
+
+
+def leaderboard_table() -> str:
+    """The leaderboard of the packaged models' recorded results, means over tasks only."""
+    from harness_ext.compare.board_formats import markdown
+    from harness_ext.compare.leaderboard import build
+    from harness_ext.compare.reading import read
+
+    reading = read(_recorded())
+    if reading.problems:
+        raise UsageError(str(reading.problems[0]))
+    return markdown(build(reading), None)
+
+
+def _recorded() -> list[Path]:
+    """The folders of recorded results of the packaged models, in every dtype."""
     from harness_ext.packaged_models import MODELS
 
-    return section([ROOT / "results" / model for model in MODELS])
+    return [path for model in MODELS for path in sorted((ROOT / "results").glob(f"{model}*"))]
 
 
 def shots_tables() -> str:
@@ -187,6 +205,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "generation": generation_table,
     "hub": hub_table,
     "results": results_tables,
+    "leaderboard": leaderboard_table,
     "shots": shots_tables,
     "shots_tasks": shots_tasks_table,
     "heads": heads_tables,

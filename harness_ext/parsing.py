@@ -80,7 +80,7 @@ def strength(name: str, value: Any) -> float | Auto:
         return AUTO
     number = _number(value)
     if not math.isfinite(number):
-        raise UsageError(f"{name}={value} is not accepted; {name} takes auto or a number.")
+        raise UsageError(f"{name}={_shown(value)} is not accepted; {name} takes auto or a number.")
     return number
 
 
@@ -89,7 +89,7 @@ def fraction(name: str, value: Any) -> float:
     number = _number(value)
     if not 0 < number <= 1:
         raise UsageError(
-            f"{name}={value} is not accepted; {name} takes a number above 0, at most 1."
+            f"{name}={_shown(value)} is not accepted; {name} takes a number above 0, at most 1."
         )
     return number
 

@@ -38,7 +38,7 @@ KINDS = ("tr", "tl", "ih", "random")
 LIMIT, SHOTS, DEV = 50, 8, 25
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2)
 METRICS = ("answer_match", "tr_ratio", "tone_match", "tone_balance", "opinion_ratio")
-_LISTS = ("layers", "development_log_prob_by_layer")
+_LISTS = ("layers", "development_log_prob_by_layer", "doc_hashes")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import FrozenInstanceError, asdict
 from typing import Any
 
 import pytest
+from lm_eval.utils import simple_parse_args_string
 
 from harness_ext.config import FIELDS, METHODS, SteeringConfig, parse_model_args
 from harness_ext.errors import UsageError
@@ -214,13 +215,32 @@ def test_what_is_neither_true_nor_false_is_refused(value: Any) -> None:
     assert f"squared={value} is not accepted; squared takes True or False." in message
 
 
+@pytest.mark.parametrize("written", ["-1", "2", "0", "1.5"])
+def test_a_fraction_is_named_as_it_was_written(written: str) -> None:
+    read = simple_parse_args_string(f"head_fraction={written}")["head_fraction"]
+    message = message_of(method="tr", head_fraction=read)
+    assert f"head_fraction={written} is not accepted" in message
+
+
 def test_every_head_cannot_be_knocked_out() -> None:
     message = message_of(method="none", ablate="tr", head_fraction=1)
-    assert "head_fraction=1.0 knocks every head out" in message
+    assert "head_fraction=1 knocks every head out" in message
     assert parsed(method="tr", head_fraction=1).head_fraction == 1
 
 
 ABLATED = {"method": "none", "ablate": "tr"}
+
+
+@pytest.mark.parametrize("name", ["demos", "queries", "average"])
+def test_induction_heads_are_knocked_out_without_the_tasks_prompts(name: str) -> None:
+    """Unless their means over these prompts take the heads' place."""
+    given = {"method": "none", "ablate": "ih"}
+    assert name not in parsed(**given).said()
+    assert f"{name}=3 has no meaning with ablate=ih and ablate_with=zero" in message_of(
+        **given, **{name: 3}
+    )
+    assert parsed(**given, ablate_with="mean", **{name: 3}).said()[name] == 3
+    assert name in parsed(**ABLATED).said()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from harness_ext.analysis.means import mean_of_known
 from harness_ext.heads.select import Head
 from harness_ext.heads.tsla import LabelSet, orthonormal_basis
 
@@ -63,7 +64,7 @@ def mean_explained(found: Sequence[Explained]) -> Explained:
     """The means of several, as of draws of random heads, layer by layer."""
     return Explained(
         *(
-            tuple(_mean(own) for own in zip(*(getattr(each, name) for each in found), strict=True))
+            tuple(map(mean_of_known, zip(*(getattr(each, name) for each in found), strict=True)))
             for name in ("cosine", "share", "span")
         )
     )
@@ -95,8 +96,3 @@ def _explained(
     cosine = torch.cosine_similarity(vector, total, dim=0).item()
     span = (orthonormal_basis(together) @ vector).norm() / vector.norm()
     return cosine, cosine**2, span.item() ** 2
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from scipy.stats import hypergeom, kendalltau, spearmanr
 from torch import Tensor
 
+from harness_ext.analysis.means import mean_of_known
 from harness_ext.heads.select import Head, top_heads
 
 
@@ -62,8 +62,8 @@ def mean_agreement(found: Sequence[Agreement]) -> Agreement:
     return Agreement(
         jaccard=statistics.fmean(each.jaccard for each in found),
         by_chance=statistics.fmean(each.by_chance for each in found),
-        kendall=_mean([each.kendall for each in found]),
-        spearman=_mean([each.spearman for each in found]),
+        kendall=mean_of_known(each.kendall for each in found),
+        spearman=mean_of_known(each.spearman for each in found),
     )
 
 
@@ -92,8 +92,3 @@ def ranks(scores: Tensor, heads: Sequence[Head], limit: float) -> Ranks:
 def mean_layer(heads: Sequence[Head]) -> float:
     """Mean layer of the heads, counted from 0."""
     return statistics.fmean(layer for layer, _ in heads)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    return statistics.fmean(known) if known else None

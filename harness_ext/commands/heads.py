@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +14,7 @@ from harness_ext import __version__, packaged_models
 from harness_ext.errors import UsageError
 
 if TYPE_CHECKING:
+    from harness_ext.commands.heads_measure import TaskFindings
     from harness_ext.config import SteeringConfig
     from harness_ext.methods import Bench
     from harness_ext.steering.task_context import TaskContext
@@ -21,7 +23,7 @@ ARGUMENTS = ("head_fraction", "squared", "demos", "queries", "average", "cue", "
 """The steering arguments that have a part in it."""
 
 FEWSHOT_SEED = 1234
-"""lm-eval's own, so that heads are scored on the prompts that its runs score them on."""
+"""lm-eval's own default, so that heads are scored on the prompts that its runs score them on."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -36,17 +38,17 @@ def main(argv: Sequence[str]) -> int:
     from rich.console import Console
 
     from harness_ext.commands.heads_claims import across_tasks, claims
-    from harness_ext.commands.heads_measure import check_heads, measure
+    from harness_ext.commands.heads_measure import check_heads
     from harness_ext.commands.heads_page import show
     from harness_ext.commands.heads_report import Report, write
     from harness_ext.commands.heads_tasks import check_labels, early_tokenizer, load_tasks
     from harness_ext.steering.prompts import PromptEncoder
     from harness_ext.steering.store import check_writable
 
-    name = _model_name(loading)
+    name, fewshot_seed = _model_name(loading), _fewshot_seed(args.seed)
     folder = args.output_path or Path("heads") / _file_name(name)
     check_writable(folder, "the findings")
-    contexts = load_tasks(args.tasks, args.include_path, config, loading, FEWSHOT_SEED)
+    contexts = load_tasks(args.tasks, args.include_path, config, loading, fewshot_seed)
     early = early_tokenizer(loading)
     if early is not None:
         for context in contexts:
@@ -56,10 +58,15 @@ def main(argv: Sequence[str]) -> int:
         for context in contexts:
             check_labels(context, config, bench.encoder)
     check_heads(bench)
-    found = [measure(bench, context) for context in contexts]
+    provenance = _provenance(bench, loading, fewshot_seed)
+    found = _measured(bench, contexts, provenance, folder)
     across = across_tasks(found, config.head_fraction)
     report = Report(
-        provenance=_provenance(bench, contexts, loading, argv),
+        provenance={
+            "command": shlex.join(["taskvec", "heads", *argv]),
+            **provenance,
+            "task_versions": {context.name: context.task.VERSION for context in contexts},
+        },
         model=name,
         fraction=config.head_fraction,
         squared=config.squared,
@@ -72,6 +79,38 @@ def main(argv: Sequence[str]) -> int:
     show(console, report)
     console.print(f"\n{len(files)} files in {folder}", soft_wrap=True)
     return 0
+
+
+def _measured(
+    bench: Bench, contexts: Sequence[TaskContext], provenance: Mapping[str, Any], folder: Path
+) -> list[TaskFindings]:
+    """The findings on every task, each kept in the folder as soon as it is made.
+
+    What an earlier run kept of the same settings and prompts is not made again.
+    """
+    from harness_ext.commands.heads_measure import measure, prompts_hash
+    from harness_ext.commands.heads_store import load, save
+
+    found: list[TaskFindings] = []
+    try:
+        for context in contexts:
+            made_with = {
+                **provenance,
+                "task_version": context.task.VERSION,
+                "prompts_sha256": prompts_hash(bench, context),
+            }
+            known = load(folder, made_with, context.name)
+            found.append(known or measure(bench, context))
+            if known is None:
+                save(folder, made_with, found[-1])
+    except KeyboardInterrupt:
+        print(
+            f"\ntaskvec: interrupted. The findings on {len(found)} of {len(contexts)} tasks are "
+            f"kept in {folder}; the same command goes on after them.",
+            file=sys.stderr,
+        )
+        raise
+    return found
 
 
 def _settings(args: argparse.Namespace) -> tuple[SteeringConfig, dict[str, Any]]:
@@ -111,7 +150,7 @@ def _model_name(loading: Mapping[str, Any]) -> str:
 
 
 def _file_name(model: str) -> str:
-    from harness_ext.commands.heads_report import stem_of
+    from harness_ext.commands.heads_store import stem_of
 
     return stem_of(model)
 
@@ -134,13 +173,10 @@ def _bench(config: SteeringConfig, loading: Mapping[str, Any]) -> Bench:
     )
 
 
-def _provenance(
-    bench: Bench, contexts: Sequence[TaskContext], loading: Mapping[str, Any], argv: Sequence[str]
-) -> dict[str, Any]:
-    """What made the findings: the same run says the same, whenever it is."""
+def _provenance(bench: Bench, loading: Mapping[str, Any], fewshot_seed: int) -> dict[str, Any]:
+    """What made the findings, whatever the tasks: the same run says the same, whenever it is."""
     model = bench.anatomy.model
     return {
-        "command": shlex.join(["taskvec", "heads", *argv]),
         "versions": {
             "taskvec-harness": __version__,
             **{n: metadata.version(n) for n in ("lm_eval", "scipy", "torch", "transformers")},
@@ -153,9 +189,22 @@ def _provenance(
         "heads_per_layer": bench.attention.heads,
         "arguments": {name: getattr(bench.config, name) for name in ARGUMENTS},
         "model_args": {name: str(value) for name, value in loading.items()},
-        "fewshot_seed": FEWSHOT_SEED,
-        "task_versions": {context.name: context.task.VERSION for context in contexts},
+        "fewshot_seed": fewshot_seed,
     }
+
+
+def _fewshot_seed(text: str) -> int:
+    """The one of `--seed` that draws demonstrations."""
+    parts = text.split(",")
+    try:
+        if len(parts) not in (1, 4):
+            raise ValueError
+        return int(parts[-1])
+    except ValueError:
+        raise UsageError(
+            f"--seed {text} is not accepted; it takes a whole number, or four with commas between, "
+            "of which the last draws demonstrations."
+        ) from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -165,8 +214,9 @@ def _parser() -> argparse.ArgumentParser:
         "(TL; Yang et al. 2026, arXiv 2509.24164), which are induction heads (IH); how far these "
         "are the same, within and between tasks; what they look at, and how much of a task vector "
         "they write.",
-        epilog="Writes scores.safetensors, scores.json and a layer × head map of each score, as "
-        "SVG and PNG. Files of the same name are replaced, others stay.",
+        epilog="Writes scores.safetensors, scores.json, a layer × head map of each score, as SVG "
+        "and PNG, and the findings on each task as soon as they are made: an interrupted run goes "
+        "on after them. Files of the same name are replaced, others stay.",
     )
     parser.add_argument(
         "--tasks", metavar="T[,T…]", help="tasks, groups, patterns or YAML files, as for lm_eval"
@@ -177,6 +227,14 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         help="as for taskvec run: pretrained=… and what else loads the model (default: the "
         f"packaged model), and of the steering arguments {', '.join(ARGUMENTS)}",
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        default=str(FEWSHOT_SEED),
+        help="few-shot seed of the tasks, as for lm_eval: a number, or four with commas between, "
+        "the last of which is this one (default %(default)s); other draws follow seed= in "
+        "--model_args",
     )
     parser.add_argument(
         "--include_path", metavar="DIR", help="folder of further tasks, as for lm_eval"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -84,6 +86,22 @@ def check_heads(bench: Bench) -> None:
     matched_heads(all_heads[:count], attention.layers, attention.heads, 0)
 
 
+def prompts_hash(bench: Bench, context: Context) -> str:
+    """A hash of what :func:`measure` takes from a task: prompts with and without demonstrations,
+    and labels."""
+    given = [
+        [
+            context.prompt(episode.demonstrations, query),
+            context.prompt([], query),
+            context.delimiter,
+            *(context.answers(document)[0] for document in (query, *episode.demonstrations)),
+        ]
+        for episode in scoring_episodes(bench, context)
+        for query in episode.dummies
+    ]
+    return hashlib.sha256(json.dumps(given).encode()).hexdigest()
+
+
 def measure(bench: Bench, context: Context) -> TaskFindings:
     """Score the heads on a task, and compare what they are, look at, and write.
 
@@ -139,7 +157,10 @@ def _attention(
     parts = prompt_parts(bench.encoder, prompts, answers)
     with _bar(bench, context, "reading attention weights", len(prompts)) as bar:
         weights = weights_at(
-            bench.anatomy, _rows(prompts), [prompt.cue for prompt in prompts], bar.update
+            bench.anatomy,
+            [prompt.up_to_cue for prompt in prompts],
+            [prompt.cue for prompt in prompts],
+            bar.update,
         )
     return masses(weights, parts)
 
@@ -154,8 +175,8 @@ def differences(
     the cues of zero-shot prompts [prompts, layers, width].
     """
     layers = range(len(bench.anatomy.layers))
-    rows = _rows(readings.prompts)
-    plain = _rows([bench.extraction(context.prompt([], query)) for query in queries])
+    rows = [prompt.up_to_cue for prompt in readings.prompts]
+    plain = [bench.extraction(context.prompt([], query)).up_to_cue for query in queries]
     with _bar(bench, context, "reading states", len(rows) + 2 * len(plain)) as bar:
         states = last_states(bench.anatomy, rows, layers, bar.update).float()
         states_without = last_states(bench.anatomy, plain, layers, bar.update).float().cpu()
@@ -177,10 +198,6 @@ def _geometry(
         added = torch.stack([outputs[head] for head in heads]).sum(dim=0)
         found[kind] = geometry(states + added, readings.labels, unembedding)
     return found
-
-
-def _rows(prompts: Sequence[EncodedPrompt]) -> list[tuple[int, ...]]:
-    return [prompt.ids[: prompt.cue + 1] for prompt in prompts]
 
 
 def _bar(bench: Bench, context: Context, what: str, total: int) -> tqdm:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness_ext.analysis.head_overlap import Agreement, mean_agreement
+from harness_ext.commands.heads_claims import FEWEST
 from harness_ext.commands.heads_measure import KINDS, TaskFindings
 from harness_ext.commands.heads_report import Report
 from harness_ext.heads.select import Head
@@ -41,7 +42,8 @@ def show(console: Console, report: Report) -> None:
         pairs = len(report.across["tr"])
         console.print(f"between tasks{f', mean of {pairs} pairs' if pairs > 1 else ''}")
         console.print(_agreements(_of_tasks(report)), "", sep="\n")
-    console.print("claims of Yang et al. (2026), by the figures above and in scores.json")
+    console.print("claims of Yang et al. (2026); differences are means over tasks, with 95 %")
+    console.print(f"intervals (Student's t over tasks) from {FEWEST} tasks on")
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column()

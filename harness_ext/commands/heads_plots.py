@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -15,16 +13,9 @@ from torch import Tensor
 
 from harness_ext.analysis.explained import Explained
 from harness_ext.heads.select import Head
+from harness_ext.plots import LINES, file_of
 
 FORMATS = ("svg", "png")
-
-# Of colours that stay apart in every kind of colour vision (Okabe and Ito).
-_LINES: Mapping[str, tuple[str, str, str]] = {
-    "tr": ("task recognition (TR)", "#0072B2", "-"),
-    "tl": ("task learning (TL)", "#D55E00", "--"),
-    "ih": ("induction (IH)", "#009E73", "-."),
-    "random": ("random, in the layers of TR", "#767676", ":"),
-}
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,7 @@ def head_map(scores: Tensor, top: Sequence[Head], look: Look, about: str) -> dic
     figure.colorbar(mesh, ax=axes).set_label(look.unit, fontsize=9)
     heads_named = "head" if len(top) == 1 else f"{len(top)} heads"
     figure.supxlabel(f"framed: the top {heads_named}", fontsize=8)
-    return _files(figure)
+    return {form: file_of(figure, form) for form in FORMATS}
 
 
 def explained_lines(found: Mapping[str, Explained], about: str) -> dict[str, bytes]:
@@ -91,11 +82,15 @@ def explained_lines(found: Mapping[str, Explained], about: str) -> dict[str, byt
     figure = Figure(figsize=(8.4, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2, sharex=True)
     for kind, own in found.items():
-        name, colour, style = _LINES[kind]
+        line = LINES[kind]
         for axes, values in ((left, own.cosine), (right, own.span)):
             known = [(layer, value) for layer, value in enumerate(values) if value is not None]
             axes.plot(
-                *zip(*known, strict=True), color=colour, linestyle=style, marker=".", label=name
+                *zip(*known, strict=True),
+                color=line.colour,
+                linestyle=line.style,
+                marker=".",
+                label=line.name,
             )
     left.axhline(0, color="black", linewidth=0.6)
     left.set(title="Cosine with the heads' sum", ylabel="cosine")
@@ -109,16 +104,4 @@ def explained_lines(found: Mapping[str, Explained], about: str) -> dict[str, byt
     figure.suptitle(
         f"What the heads up to a layer explain of the task vector\n{about}", fontsize=10
     )
-    return _files(figure)
-
-
-def _files(figure: Figure) -> dict[str, bytes]:
-    """The same bytes for the same picture: no dates, no random identifiers."""
-    written = {}
-    for form in FORMATS:
-        stream = io.BytesIO()
-        metadata = {"Date": None} if form == "svg" else {"Software": None}
-        with matplotlib.rc_context({"svg.hashsalt": "taskvec", "svg.fonttype": "none"}):
-            figure.savefig(stream, format=form, dpi=160, metadata=metadata)
-        written[form] = stream.getvalue()
-    return written
+    return {form: file_of(figure, form) for form in FORMATS}

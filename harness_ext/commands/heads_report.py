@@ -16,9 +16,8 @@ from harness_ext.analysis.head_overlap import Agreement, mean_agreement
 from harness_ext.commands.heads_claims import Claim
 from harness_ext.commands.heads_measure import LOGITS, TaskFindings
 from harness_ext.commands.heads_plots import explained_lines, head_map, looks
-from harness_ext.errors import UsageError
+from harness_ext.commands.heads_store import stem_of, write_file
 from harness_ext.heads.select import top_heads
-from harness_ext.steering.store import SUFFIX, file_name, write_whole
 
 FORMAT = 1
 """To be raised when files change so that their readers have to."""
@@ -57,13 +56,8 @@ def write(report: Report, folder: Path) -> list[Path]:
     content = {**as_json(report), "scores_sha256": sha256}
     files["scores.json"] = (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
     for name, data in files.items():
-        _write(folder / name, data)
+        write_file(folder / name, data)
     return [folder / name for name in files]
-
-
-def stem_of(name: str) -> str:
-    """A file name without suffix, different for different names."""
-    return file_name(name).removesuffix(SUFFIX)
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -145,13 +139,3 @@ def _map(report: Report, found: TaskFindings, name: str, about: str) -> dict[str
 
 def _named(stem: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {f"{stem}.{form}": data for form, data in files.items()}
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        write_whole(path, data)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}. Name a folder that can be "
-            "written as --output_path."
-        ) from error

@@ -92,17 +92,19 @@ def early_tokenizer(loading: Mapping[str, Any]) -> PreTrainedTokenizerBase | Non
 def check_labels(context: TaskContext, config: SteeringConfig, encoder: PromptEncoder) -> None:
     """Raise :class:`UsageError` where a task's labels cannot be told apart by their first tokens.
 
-    They are those of the episodes that heads are scored on.
+    They are those of the episodes that heads are scored on. Raises it, too, where the cues in these
+    prompts cannot be told from other text.
     """
     shape = EpisodeShape(config.demos, context.shots, config.queries)
     labels: list[LabelSet] = []
     for episode in reusable_episodes(context, shape, config.average, config.seed):
         shown = [context.answers(document)[0] for document in episode.demonstrations]
         for query in episode.dummies:
-            prompt = encoder.prompt(context.prompt(episode.demonstrations, query))
+            text = context.prompt(episode.demonstrations, query)
+            try:
+                prompt = encoder.prompt(text, len(shown) + 1)
+            except UsageError as error:
+                raise UsageError(f"task {context.name!r}: {error}") from error
             right = context.answers(query)[0]
             labels.append(label_set(encoder, prompt, context.delimiter, right, shown))
-    try:
-        refuse_single_tokens(labels)
-    except UsageError as error:
-        raise UsageError(f"task {context.name!r}: {error}") from error
+    refuse_single_tokens(labels, context.name)

@@ -9,7 +9,7 @@ that learns it writes, inside that subspace, towards the right label and away fr
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 _ROUNDING = torch.finfo(torch.float32).eps
 """Relative size of what is taken for zero: head outputs are in float32, or coarser."""
+
+_NEED = "Task-recognition and task-learning heads are told by what they do to different labels"
 
 
 @dataclass(frozen=True)
@@ -70,19 +72,24 @@ def label_set(
 
 
 def score(
-    outputs: Tensor, labels: Sequence[LabelSet], unembedding: Tensor, squared: bool = False
+    outputs: Tensor,
+    labels: Sequence[LabelSet],
+    unembedding: Tensor,
+    squared: bool = False,
+    task: str = "",
 ) -> Scores:
     """Scores of all heads, from what they write at the cue of several episodes.
 
     outputs: [episodes, layers, heads, width], contributions to the residual stream; labels: of each
     episode; unembedding: [vocabulary, width], its rows as they are, without the final norm.
     squared: take the squared norm, in `tr` and as divisor in `tl` (accounts of the method differ).
+    task: its name, for the log and for what is raised.
 
     Labels that share a first token count once; an episode that is left with one token has no part
     in `tl`; linearly dependent unembeddings span as many dimensions as their rank. The log says how
     often. Raises :class:`UsageError` where no episode has two tokens to tell apart.
     """
-    refuse_single_tokens(labels)
+    refuse_single_tokens(labels, task)
     sums = torch.zeros(4, *outputs.shape[1:3], dtype=torch.float64)
     dependent = 0
     for output, own in zip(outputs, labels, strict=True):
@@ -102,7 +109,7 @@ def score(
             ]
         )
     several = sum(len(own.tokens) > 1 for own in labels)
-    _log(labels, several, dependent)
+    _log(labels, several, dependent, task)
     tr, tl, label_logit, mean_logit = sums
     n = len(labels)
     return Scores(tr / n, tl / several, label_logit / n, mean_logit / n)
@@ -127,47 +134,72 @@ def _lead(logits: Tensor, norm: Tensor, whole: Tensor, squared: bool) -> Tensor:
     return torch.where(inside, lead / (norm.square() if squared else norm), 0.0)
 
 
-def refuse_single_tokens(labels: Sequence[LabelSet]) -> None:
+def refuse_single_label(labels: Iterable[str], task: str) -> None:
+    """Raise :class:`UsageError` where the right answers of a task's documents are all one, or none.
+
+    No more of them are looked at than it takes.
+    """
+    found: set[str] = set()
+    for label in labels:
+        found.add(label)
+        if len(found) > 1:
+            return
+    said = f"every few-shot document has one and the same label, {found.pop()!r}" if found else ""
+    raise UsageError(
+        f"{_named(task)}{said or 'no few-shot document has a label'}. {_NEED}: choose a task with "
+        "at least two."
+    )
+
+
+def refuse_single_tokens(labels: Sequence[LabelSet], task: str) -> None:
     """Raise :class:`UsageError` where no episode has two label tokens to tell apart."""
     if any(len(own.tokens) > 1 for own in labels):
         return
     names = sorted({label for own in labels for label in own.labels})
     tokens = {token for own in labels for token in own.tokens}
     quoted = ", ".join(map(repr, names[:6])) + (", …" if len(names) > 6 else "")
-    need = "Task-recognition and task-learning heads are told by what they do to different labels"
     if len(names) == 1:
         raise UsageError(
-            f"every episode has one and the same label, {quoted}. {need}: choose a task with at "
-            "least two."
+            f"{_named(task)}every episode has one and the same label, {quoted}. {_NEED}: take more "
+            "demonstrations, or choose another task."
         )
     if len(tokens) == 1:
         raise UsageError(
-            f"the labels {quoted} all begin with one token (id {min(tokens)}) as they continue the "
-            f"prompt. {need} in their first tokens: choose labels that begin with different ones, "
-            "or another target delimiter."
+            f"{_named(task)}the labels {quoted} all begin with one token (id {min(tokens)}) as "
+            f"they continue the prompt. {_NEED} in their first tokens: choose labels that begin "
+            "with different ones, or another target delimiter."
         )
     raise UsageError(
-        f"no episode has labels that begin with different tokens, though the task has some "
-        f"({quoted}). {need} in one prompt: take more demonstrations."
+        f"{_named(task)}no episode has labels that begin with different tokens, though the task "
+        f"has some ({quoted}). {_NEED} in one prompt: take more demonstrations."
     )
 
 
-def _log(labels: Sequence[LabelSet], several: int, dependent: int) -> None:
-    n = len(labels)
+def _named(task: str) -> str:
+    return f"task {task!r}: " if task else ""
+
+
+def _log(labels: Sequence[LabelSet], several: int, dependent: int, task: str) -> None:
+    n, named = len(labels), _named(task)
     if shared := sum(len(own.tokens) < len(own.labels) for own in labels):
         log.warning(
-            "in %d of %d episodes labels begin with the same token, which counts once.", shared, n
+            "%sin %d of %d episodes labels begin with the same token, which counts once.",
+            named,
+            shared,
+            n,
         )
     if several < n:
         log.warning(
-            "%d of %d episodes have a single label token and no part in the task-learning score.",
+            "%s%d of %d episodes have a single label token and no part in the task-learning score.",
+            named,
             n - several,
             n,
         )
     if dependent:
         log.warning(
-            "in %d of %d episodes the unembeddings of the labels are linearly dependent; they span "
-            "as many dimensions as their rank.",
+            "%sin %d of %d episodes the unembeddings of the labels are linearly dependent; they "
+            "span as many dimensions as their rank.",
+            named,
             dependent,
             n,
         )

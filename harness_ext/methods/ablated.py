@@ -44,9 +44,9 @@ class Ablated(Method):
         """The heads' mean outputs [layers, heads, size] in the prompts they are scored on."""
         episodes = scoring_episodes(self.bench, context)
         prompts = [p for e in episodes for p in extraction_prompts(self.bench, context, e)]
-        cues = [prompt.cue for prompt in prompts]
+        at_cues = self.bench.config.ablate_at == "cue"
         return mean_inputs(
             self.bench.attention,
-            [prompt.ids[: cue + 1] for prompt, cue in zip(prompts, cues, strict=True)],
-            cues if self.bench.config.ablate_at == "cue" else None,
+            [prompt.up_to_cue for prompt in prompts],
+            [prompt.cue for prompt in prompts] if at_cues else None,
         )

@@ -65,7 +65,7 @@ def _read(
     cues: int,
 ) -> Tensor:
     """States [episodes, layers, cues, width], the mean over each episode's prompts."""
-    rows = [[prompt.ids[: prompt.cue + 1] for prompt in own] for own in prompts]
+    rows = [[prompt.up_to_cue for prompt in own] for own in prompts]
     queries = len(rows[0])
     with tqdm(
         total=len(rows),

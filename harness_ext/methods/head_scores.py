@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from harness_ext.errors import UsageError
 from harness_ext.heads.induction import induction_scores
 from harness_ext.heads.select import Head, matched_heads, top_heads
 from harness_ext.heads.tsla import LabelSet, Scores, label_set, score
@@ -77,7 +76,7 @@ def _outputs(bench: Bench, context: Context, prompts: Sequence[EncodedPrompt]) -
     attention, known = bench.attention, bench.memory.of(context.name)
     keys = [("heads", prompt.ids) for prompt in prompts]
     if not all(key in known for key in keys):
-        rows = [prompt.ids[: prompt.cue + 1] for prompt in prompts]
+        rows = [prompt.up_to_cue for prompt in prompts]
         with tqdm(
             total=len(rows),
             desc=f"{context.name}: reading attention heads",
@@ -103,10 +102,8 @@ def score_task(bench: Bench, context: Context, readings: Readings) -> Scores:
     Raises :class:`UsageError`, naming the task, where its labels cannot be told apart.
     """
     unembedding = bench.anatomy.model.get_output_embeddings().weight.detach()
-    try:
-        return score(readings.outputs, readings.labels, unembedding, bench.config.squared)
-    except UsageError as error:
-        raise UsageError(f"task {context.name!r}: {error}") from error
+    squared = bench.config.squared
+    return score(readings.outputs, readings.labels, unembedding, squared, context.name)
 
 
 def induction(bench: Bench) -> Tensor:

@@ -8,6 +8,7 @@ the tested prompt, after one layer for all (`inject_at=layer`) or each after its
 from __future__ import annotations
 
 import hashlib
+import json
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -93,22 +94,28 @@ class RandomHeadVector(HeadVector):
     """`random`: heads in the layers of the task-recognition heads, in several draws.
 
     Every draw has its own heads, layer and strength; the tested documents are dealt over them, each
-    by a hash of itself, so that a score over all documents is nearly the mean over the draws.
+    by a hash of itself, so that a score over all documents is nearly the mean over the draws. A
+    draw that no document falls to is left out.
     """
 
     def plan(self, context: Context, documents: Sequence[Document]) -> Plan:
-        """See :meth:`Method.plan`. The record holds every draw's."""
+        """See :meth:`Method.plan`.
+
+        The record holds every draw's, each with the `doc_hash` that lm-eval's samples give the
+        draw's documents, so that tested scores can be told apart by draw.
+        """
         draws = self.bench.config.draws
         dealt = [_deal(context, document, draws) for document in documents]
         readings = read_heads(self.bench, context)
         injections: dict[int, AtCues] = {}
         records: list[dict[str, Any]] = []
-        for draw in range(draws):
+        for draw in sorted(set(dealt)):
             own = [number for number, found in enumerate(dealt) if found == draw]
             method = HeadVector(self.bench, draw, readings)
             plan = method.plan(context, [documents[number] for number in own])
             injections.update(zip(own, plan.injections, strict=True))
-            records.append({**plan.record, "documents": len(own)})
+            hashes = [_sample_hash(documents[number]) for number in own]
+            records.append({"draw": draw, **plan.record, "doc_hashes": hashes})
         found = [r["development_accuracy"] for r in records if "development_accuracy" in r]
         record = {
             "shots": context.shots,
@@ -129,3 +136,12 @@ def _sums(outputs: Tensor, heads: Sequence[Head]) -> Tensor:
 def _deal(context: Context, document: Document, draws: int) -> int:
     digest = hashlib.sha256(context.key(document).encode()).digest()
     return int.from_bytes(digest[:8], "big") % draws
+
+
+def _sample_hash(document: Document) -> str:
+    """The `doc_hash` of the document in lm-eval's samples."""
+    # Here, for vectors made from pairs in Python do without lm-eval.
+    from lm_eval.utils import handle_non_serializable, hash_string
+
+    text = json.dumps(document, indent=2, default=handle_non_serializable, ensure_ascii=False)
+    return str(hash_string(text))

@@ -33,6 +33,11 @@ class EncodedPrompt:
         """Index of the last cue, the one the answer follows."""
         return self.cues[-1]
 
+    @property
+    def up_to_cue(self) -> tuple[int, ...]:
+        """The ids up to the last cue, which is the last of them."""
+        return self.ids[: self.cue + 1]
+
     def cut(self, kept: int) -> EncodedPrompt:
         """The prompt with only its last `kept` tokens, as truncation from the left leaves it.
 
@@ -208,8 +213,7 @@ def cue_ends(context: str, cue: str, cues: int) -> tuple[int, ...]:
         raise UsageError(
             f"the cue {cue!r} occurs {len(found)} times in a prompt of {cues - 1} demonstrations "
             f"and a query, which should hold it {cues} times, so its cues cannot be told from "
-            f"other text: {_end(context, 200)}. Choose a cue that occurs in no word of the task, "
-            "or method=tv, which steers at the last cue alone."
+            f"other text: {_end(context, 200)}. Choose a cue that occurs in no word of the task."
         )
     return tuple(found)
 

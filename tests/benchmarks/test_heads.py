@@ -27,7 +27,7 @@ def test_scoring_all_heads_costs_little_more_than_a_forward(
     encoder = PromptEncoder(tokenizer, tokenizer.encode, "→")
     episodes = reusable_episodes(context, EpisodeShape(8, 0, 1), EPISODES, 0)
     prompts = [encoder.prompt(context.prompt(e.demonstrations, e.dummies[0])) for e in episodes]
-    rows = [prompt.ids[: prompt.cue + 1] for prompt in prompts]
+    rows = [prompt.up_to_cue for prompt in prompts]
     attention = dissect_attention(anatomy)
     unembedding = anatomy.model.get_output_embeddings().weight.detach()
 

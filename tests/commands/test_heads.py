@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from lm_eval.api.task import ConfigurableTask
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks import manager as manager_module
 from safetensors.torch import load_file
 
 from harness_ext import cli
 from harness_ext.analysis.explained import explained
+from harness_ext.commands import heads_measure
 from harness_ext.commands.heads_measure import differences
 from harness_ext.config import parse_model_args
 from harness_ext.heads.select import top_heads
@@ -146,7 +148,8 @@ def test_tasks_are_compared_by_both_kinds_of_scores(run: Run) -> None:
 def test_every_claim_has_an_answer_and_figures(run: Run) -> None:
     assert len(run.found["claims"]) == 7
     for claim in run.found["claims"]:
-        assert claim["shows"] in ("yes", "in part", "no")
+        assert claim["shows"] == "not tested"  # of two tasks
+        assert claim["differences"] and all(own["low"] is None for own in claim["differences"])
         assert any(char.isdigit() for char in claim["figures"])
 
 
@@ -186,7 +189,7 @@ def test_each_score_has_a_map_as_svg_and_png(run: Run) -> None:
         assert "layer" in said
         assert stem == "induction" or stem.partition(".")[0] in said
     written = {path.name for path in run.folder.iterdir()}
-    assert len(written) == 2 * len(stems) + 2 + 2
+    assert len(written) == 2 * len(stems) + 2 + 2 + 2
 
 
 def test_a_second_run_replaces_its_files_by_the_same_and_leaves_others_alone(
@@ -201,6 +204,98 @@ def test_a_second_run_replaces_its_files_by_the_same_and_leaves_others_alone(
         assert after == {**before, "notes.txt": b"mine"}
     finally:
         (run.folder / "notes.txt").unlink()
+
+
+def test_what_is_kept_is_not_measured_again(
+    run: Run, folder: Path, tasks_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupted run keeps what it finished; the next one does the rest, and ends the same."""
+    measured: list[str] = []
+    measure = heads_measure.measure
+
+    def interrupted(bench: Bench, context: TaskContext) -> Any:
+        measured.append(context.name)
+        if measured == [WORDS, ECHO]:
+            raise KeyboardInterrupt
+        return measure(bench, context)
+
+    monkeypatch.setattr(heads_measure, "measure", interrupted)
+    argv = arguments(folder, tasks_folder, tmp_path)
+    assert cli.main(argv) == cli.INTERRUPTED
+    assert [path.name for path in tmp_path.iterdir()] == [f"{WORDS}.findings.safetensors"]
+    assert cli.main(argv) == 0
+    assert measured == [WORDS, ECHO, ECHO]
+    for path in run.folder.iterdir():
+        if path.name not in ("scores.json", "scores.safetensors"):  # these give the command
+            assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
+    one, other = (
+        {**json.loads((out / "scores.json").read_text()), "command": "", "scores_sha256": ""}
+        for out in (run.folder, tmp_path)
+    )
+    assert one == other
+    argv[-1] = argv[-1].replace("demos=4", "demos=3")
+    assert cli.main(argv) == 0
+    assert measured[3:] == [WORDS, ECHO]
+
+
+def test_an_interruption_says_what_is_kept(
+    folder: Path,
+    tasks_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(bench: Bench, context: TaskContext) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(heads_measure, "measure", interrupted)
+    assert cli.main(arguments(folder, tasks_folder, tmp_path)) == cli.INTERRUPTED
+    said = capsys.readouterr().err
+    assert f"The findings on 0 of 2 tasks are kept in {tmp_path}" in said
+
+
+def test_a_task_whose_documents_changed_is_measured_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = own_task(tmp_path / "own", ["yes", "no"])
+    argv = arguments(folder, tasks, tmp_path / "out", "mine")
+    assert cli.main(argv) == 0
+    rows = (tasks / "mine.jsonl").read_text()
+    (tasks / "mine.jsonl").write_text(rows.replace('"q3"', '"other"'))
+    measured: list[str] = []
+    measure = heads_measure.measure
+    monkeypatch.setattr(
+        heads_measure, "measure", lambda b, c: measured.append(c.name) or measure(b, c)
+    )
+    assert cli.main(argv) == 0
+    assert measured == ["mine"]
+    assert cli.main(argv) == 0
+    assert measured == ["mine"]
+
+
+@pytest.mark.parametrize(("given", "seed"), [("7", 7), ("0,1,2,7", 7), (None, 1234)])
+def test_the_few_shot_seed_is_given_as_for_lm_eval(
+    given: str | None,
+    seed: int,
+    folder: Path,
+    tasks_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(ConfigurableTask, "set_fewshot_seed", lambda self, seed: seeds.append(seed))
+    argv = arguments(folder, tasks_folder, tmp_path, WORDS)
+    with contextlib.suppress(AttributeError, KeyError, TypeError):
+        cli.main([*argv, *(["--seed", given] if given else [])])
+    assert seeds == [seed]
+
+
+@pytest.mark.parametrize("given", ["x", "1,2", "1.5", "0,1,2,None"])
+def test_a_seed_that_is_none_is_named(
+    given: str, folder: Path, tasks_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*arguments(folder, tasks_folder, tmp_path), "--seed", given]) == 2
+    assert f"--seed {given} is not accepted" in capsys.readouterr().err
 
 
 def test_the_page_fits_into_80_columns_without_colours(run: Run) -> None:
@@ -295,7 +390,8 @@ def test_no_task_is_a_mistake(
         ("head_fraction=0", "head_fraction=0 is not accepted"),
         ("head_fraction=1.5", "head_fraction=1.5 is not accepted"),
         ("head_fraction=0.6", "at most 0.5"),
-        ("average=0", "average=0 is not accepted"),
+        ("average=0", "average=0 is not accepted where attention heads are scored"),
+        ("head_fraction=-1", "head_fraction=-1 is not accepted"),
         ("method=tl", "method=tl has no part in `taskvec heads`"),
         ("ablate=tr", "ablate=tr has no part in `taskvec heads`"),
         ("layer=3", "layer=3 has no part in `taskvec heads`"),
@@ -311,7 +407,15 @@ def test_a_value_out_of_range_and_what_has_no_part_are_named(
 
 def test_a_task_of_one_label_is_named(refused: Callable[..., str], tmp_path: Path) -> None:
     message = refused("mine", tasks=own_task(tmp_path / "own", ["yes"]))
-    assert "task 'mine': every episode has one and the same label, 'yes'" in message
+    assert "task 'mine': every few-shot document has one and the same label, 'yes'" in message
+
+
+def test_a_cue_inside_a_text_is_named_with_what_helps(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    message = refused("mine", tasks=own_task(tmp_path / "own", ["a → b", "c"]))
+    assert "task 'mine': the cue '→' occurs" in message
+    assert message.endswith("Choose a cue that occurs in no word of the task.\n")
 
 
 def test_labels_that_begin_with_one_token_are_named(

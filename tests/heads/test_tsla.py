@@ -146,11 +146,11 @@ def test_linearly_dependent_unembeddings_span_as_many_dimensions_as_their_rank(
     rows[12] = 0.3 * rows[3] - 2 * rows[7]  # to float32's rounding
     rows[20] = rows[12]
     with caplog.at_level(logging.WARNING):
-        found = score(OUTPUTS, LABELS, rows, squared)
+        found = score(OUTPUTS, LABELS, rows, squared, "mine")
     assert_same(found, by_hand(OUTPUTS, LABELS, rows, squared))
     assert caplog.messages == [
-        "in 3 of 6 episodes the unembeddings of the labels are linearly dependent; they span as "
-        "many dimensions as their rank."
+        "task 'mine': in 3 of 6 episodes the unembeddings of the labels are linearly dependent; "
+        "they span as many dimensions as their rank."
     ]
     # The third episode's three labels span no more than two of them do.
     three = score(OUTPUTS[2:3], LABELS[2:3], rows)
@@ -168,11 +168,12 @@ def test_labels_that_share_a_first_token_count_once_and_the_log_says_so(
 ) -> None:
     labels = [*LABELS[:4], LabelSet(("a", "ab"), (3,)), LabelSet(("b", "bc", "a"), (7, 3))]
     with caplog.at_level(logging.WARNING):
-        found = score(OUTPUTS, labels, UNEMBEDDING)
+        found = score(OUTPUTS, labels, UNEMBEDDING, task="mine")
     assert_same(found, by_hand(OUTPUTS, labels, UNEMBEDDING, False))
     assert caplog.messages == [
-        "in 2 of 6 episodes labels begin with the same token, which counts once.",
-        "1 of 6 episodes have a single label token and no part in the task-learning score.",
+        "task 'mine': in 2 of 6 episodes labels begin with the same token, which counts once.",
+        "task 'mine': 1 of 6 episodes have a single label token and no part in the task-learning "
+        "score.",
     ]
     with_two = [0, 1, 2, 3, 5]
     without = score(OUTPUTS[with_two], [labels[i] for i in with_two], UNEMBEDDING)
@@ -188,14 +189,19 @@ def test_nothing_is_said_where_all_labels_are_told_apart(caplog: pytest.LogCaptu
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([LabelSet(("yes",), (3,))] * 2, "one and the same label, 'yes'.*choose a task with"),
+        (
+            [LabelSet(("yes",), (3,))] * 2,
+            "task 'mine': every episode has one and the same label, 'yes'.*take more dem",
+        ),
         (
             [LabelSet(("possible", "positive"), (3,)), LabelSet(("positive",), (3,))],
-            r"labels 'positive', 'possible' all begin with one token \(id 3\).*other target delim",
+            r"task 'mine': the labels 'positive', 'possible' all begin with one token \(id 3\)"
+            ".*other target delim",
         ),
         (
             [LabelSet(("yes",), (3,)), LabelSet(("no",), (7,))],
-            r"no episode has labels that begin with different tokens.*\('no', 'yes'\).*take more",
+            r"task 'mine': no episode has labels that begin with different tokens.*\('no', 'yes'\)"
+            ".*take more",
         ),
         (
             [LabelSet(tuple(f"a{n}" for n in range(9)), (3,))],
@@ -205,7 +211,7 @@ def test_nothing_is_said_where_all_labels_are_told_apart(caplog: pytest.LogCaptu
 )
 def test_labels_of_one_token_are_refused_and_named(labels: list[LabelSet], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        score(OUTPUTS[: len(labels)], labels, UNEMBEDDING)
+        score(OUTPUTS[: len(labels)], labels, UNEMBEDDING, task="mine")
 
 
 # ---- label sets ---------------------------------------------------------------------------------

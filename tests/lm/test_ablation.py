@@ -58,7 +58,9 @@ def given_heads(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def ablating(steered: Make) -> Make:
     def make(kind: str = "tr", **arguments: Any) -> TaskVectorLM:
-        given = {"method": "none", "ablate": kind, "average": AVERAGE, "dev": None, **arguments}
+        # Induction heads are found without the task's prompts.
+        draws = dict.fromkeys(("demos", "average")) if kind == "ih" else {"average": AVERAGE}
+        given = {"method": "none", "ablate": kind, **draws, "dev": None, **arguments}
         return steered(**given)
 
     return make
@@ -268,7 +270,8 @@ def test_heads_are_found_once_in_a_loaded_model(
     monkeypatch.setattr(base, "dissect_attention", counted)
     lm = ablating()
     for kind in KINDS:
-        other = lm.with_steering(method="none", ablate=kind, demos=3, average=2)
+        draws = {} if kind == "ih" else {"demos": 3, "average": 2}
+        other = lm.with_steering(method="none", ablate=kind, **draws)
         evaluate(other, WORDS, ECHO, limit=1)
     assert len(calls) == 1
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from harness_ext.errors import UsageError
 from harness_ext.lm import TaskVectorLM
-from harness_ext.methods import head_scores
+from harness_ext.methods import head_scores, task_vector
 from harness_ext.methods.head_vector import _deal
 from harness_ext.steering.episodes import (
     Episode,
@@ -260,7 +260,10 @@ def test_random_heads_are_dealt_by_document_and_none_is_a_task_recognition_head(
     documents = list(context.task.test_docs())[:12]
     dealt = [_deal(context, document, 2) for document in documents]
     assert {0, 1} == set(dealt)
-    assert [draw["documents"] for draw in record["draws"]] == [dealt.count(0), dealt.count(1)]
+    samples = found["samples"][TASK]
+    for number, draw in enumerate(record["draws"]):
+        own = [sample["doc_hash"] for sample in samples if dealt[sample["doc_id"]] == number]
+        assert (draw["draw"], draw["doc_hashes"]) == (number, own)
     vectors = [summed(written, own).mean(dim=0) for own in drawn]
     expected = [
         [[oracle.answer(word_prompt([], document), 1, vectors[draw], 30.0)]]
@@ -272,11 +275,30 @@ def test_random_heads_are_dealt_by_document_and_none_is_a_task_recognition_head(
 def test_the_record_of_random_heads_has_the_mean_and_spread_of_its_draws(
     heads: Make, evaluate: Run
 ) -> None:
-    found = evaluate(heads("random", draws=3), TASK, limit=2)
+    found = evaluate(heads("random", draws=3), TASK, limit=12)
     record = found["config"]["steering"]["tasks"][TASK]
+    assert len(record["draws"]) == 3
     own = [draw["development_accuracy"] for draw in record["draws"]]
     assert record["development_accuracy"] == pytest.approx(np.mean(own), abs=1e-4)
     assert record["development_accuracy_sd"] == pytest.approx(np.std(own, ddof=1), abs=1e-4)
+
+
+def test_a_draw_that_no_document_falls_to_costs_nothing(
+    heads: Make, evaluate: Run, context: TaskContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[int] = []
+    before = task_vector.select
+
+    def counted(bench: Any, context: Any, episodes: Any, *rest: Any) -> Any:
+        swept.append(len(episodes))
+        return before(bench, context, episodes, *rest)
+
+    monkeypatch.setattr(task_vector, "select", counted)
+    found = evaluate(heads("random", draws=50), TASK, limit=3)
+    record = found["config"]["steering"]["tasks"][TASK]
+    dealt = {_deal(context, document, 50) for document in list(context.task.test_docs())[:3]}
+    assert [draw["draw"] for draw in record["draws"]] == sorted(dealt)
+    assert len(swept) == len(dealt) <= 3
 
 
 @pytest.mark.parametrize("method", ALL)
@@ -286,6 +308,44 @@ def test_strength_zero_is_the_plain_model(
     found = evaluate(heads(method, layer=1, strength=0), TASK, limit=DOCUMENTS)
     plain = evaluate(steered(method="none"), TASK, limit=DOCUMENTS)
     assert answers(found, TASK) == answers(plain, TASK)
+
+
+@pytest.mark.parametrize("method", ["tr", "random"])
+def test_chats_with_shots_are_answered_in_batches_as_alone(
+    method: str, heads: Make, evaluate: Run, context: TaskContext, oracle: Oracle
+) -> None:
+    chat = "{% for turn in messages %}{{ turn.content + ('' if loop.last else ' ') }}{% endfor %}"
+    found = []
+    for batch_size in (1, "auto"):
+        given = {"batch_size": batch_size, "max_batch_size": 4, "max_length": 200}
+        lm = heads(method, layer=1, strength=30, **given)
+        lm.tokenizer.chat_template = chat
+        options = {"num_fewshot": 2, "apply_chat_template": True}
+        found.append(evaluate(lm, TASK, limit=DOCUMENTS, **options))
+    alone, together = found
+    assert answers(together, TASK) == answers(alone, TASK)
+    prompts = [sample["arguments"][0][0] for sample in alone["samples"][TASK]]
+    assert all(prompt.count("→") == 3 for prompt in prompts)
+    assert answers(alone, TASK) != [[[oracle.answer(prompt)]] for prompt in prompts]
+
+
+def test_the_log_names_the_task_whose_labels_are_alike(
+    heads: Make,
+    evaluate: Run,
+    stock_task: Callable[..., dict[str, Any]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    task = stock_task(
+        "alike",
+        "generate_until",
+        doc_to_target="{{ ['yes', 'yep', 'no'][number] }}",
+        generation_kwargs={"until": ["\n"], "max_gen_toks": 2},
+    )
+    evaluate(heads("tr", layer=1, strength=2), task, limit=1)
+    assert any(
+        message.startswith("task 'alike': in ") and "begin with the same token" in message
+        for message in caplog.messages
+    )
 
 
 def test_kinds_of_heads_on_one_model_share_what_was_read(
@@ -366,5 +426,5 @@ def test_a_task_of_one_label_is_refused_by_name(
         doc_to_target="same",
         generation_kwargs={"until": ["\n"], "max_gen_toks": 2},
     )
-    with pytest.raises(UsageError, match="task 'constant': every episode has one"):
+    with pytest.raises(UsageError, match="task 'constant': every few-shot document has one"):
         evaluate(heads("tr", layer=1, strength=2), task, limit=1)

@@ -37,6 +37,32 @@ def test_a_users_task_that_cannot_be_steered_is_refused(
     preflight.check(arguments(tasks=[file], model="hf"))
 
 
+@pytest.mark.parametrize("kind", ["tr", "tl", "random"])
+@pytest.mark.parametrize("arguments_", ["method={}", "method=none,ablate={}"])
+def test_heads_that_are_told_by_labels_take_a_task_with_two(
+    arguments_: str, kind: str, my_task: Callable[..., str]
+) -> None:
+    given = arguments_.format(kind)
+    said = message_of(tasks=[my_task(doc_to_target="same")], model_args=given)
+    assert "task 'mine': every few-shot document has one and the same label, 'same'" in said
+    said = message_of(tasks=[my_task(doc_to_target="empty")], model_args=given)
+    assert "task 'mine': no few-shot document has a label" in said
+    preflight.check(arguments(tasks=[my_task(doc_to_target="question")], model_args=given))
+
+
+def test_one_label_is_enough_for_what_is_not_told_by_labels(my_task: Callable[..., str]) -> None:
+    file = my_task(doc_to_target="same")
+    for given in ("method=ih", "method=tv", "method=none,ablate=ih"):
+        preflight.check(arguments(tasks=[file], model_args=given))
+
+
+def test_knocking_induction_heads_out_takes_no_few_shot_split(my_task: Callable[..., str]) -> None:
+    file = my_task(training_split=None)
+    preflight.check(arguments(tasks=[file], model_args="method=none,ablate=ih"))
+    said = message_of(tasks=[file], model_args="method=none,ablate=ih,ablate_with=mean")
+    assert "'mine' has no few-shot split" in said
+
+
 def test_vectors_of_another_task_or_run_are_refused(
     my_task: Callable[..., str], tmp_path: Path
 ) -> None:

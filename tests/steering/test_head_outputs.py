@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from harness_ext import packaged_models
 from harness_ext.steering.anatomy import dissect
 from harness_ext.steering.attention import Attention, dissect_attention
 from harness_ext.steering.head_outputs import head_outputs
@@ -145,3 +147,34 @@ def test_progress_is_told_and_no_hook_is_left() -> None:
     for module in attention.anatomy.model.modules():
         assert not module._forward_hooks
         assert not module._forward_pre_hooks
+
+
+@pytest.mark.packaged
+def test_heads_of_the_packaged_gemma_pass_through_its_norm_as_by_hand() -> None:
+    """Each head alone through the projection and the norm, under the whole's scale."""
+    name = "gemma-3-270m"
+    if packaged_models.state(name) == "not fetched":
+        pytest.skip(f"{name} is tested where it has been fetched")
+    folder = packaged_models.path(name)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    ids = AutoTokenizer.from_pretrained(folder)("Example: hot → cold\nExample: big →").input_ids
+    given, added = [], []
+    for layer in model.model.layers:
+        layer.self_attn.o_proj.register_forward_pre_hook(
+            lambda module, args: given.append(args[0][0, -1].clone())
+        )
+        layer.post_attention_layernorm.register_forward_hook(
+            lambda module, args, output: added.append(output[0, -1].clone())
+        )
+    with torch.no_grad():
+        model(torch.tensor([ids]))
+    found = head_outputs(dissect_attention(dissect(model)), [ids])[0]
+    heads = model.config.num_attention_heads
+    for own, layer, inputs, sum_ in zip(found, model.model.layers, given, added, strict=False):
+        columns = layer.self_attn.o_proj.weight.detach().unflatten(1, (heads, -1))
+        alone = torch.einsum("whd,hd->hw", columns, inputs.unflatten(0, (heads, -1)))
+        mean_square = alone.sum(dim=0).square().mean() + model.config.rms_norm_eps
+        norm = 1 + layer.post_attention_layernorm.weight.detach()
+        expected = alone * norm * mean_square.rsqrt()
+        torch.testing.assert_close(own, expected, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(own.sum(dim=0), sum_, atol=1e-3, rtol=1e-3)

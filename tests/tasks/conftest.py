@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,27 @@ def tasks_folder() -> Path:
 @pytest.fixture(scope="session")
 def manager() -> TaskManager:
     return TaskManager(include_path=str(TASKS), include_defaults=False)
+
+
+@pytest.fixture(scope="session")
+def seeded(manager: TaskManager) -> Callable[..., dict[str, Any]]:
+    """The tasks of some names, by name, their few-shot seed set to lm-eval's."""
+
+    def load(names: str | list[str]) -> dict[str, Any]:
+        loaded: dict[str, Any] = manager.load(names)["tasks"]
+        for task in loaded.values():
+            task.set_fewshot_seed(1234)
+        return loaded
+
+    return load
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_description_of_the_machine() -> Iterator[None]:
+    """lm-eval asks pip for all packages after every run, which takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lm_eval.evaluator.add_env_info", lambda results: None)
+        yield
 
 
 def word_rows(

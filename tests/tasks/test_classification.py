@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +31,8 @@ each_variant = pytest.mark.parametrize("variant", TAGS)
 
 
 @pytest.fixture(scope="module")
-def tasks(manager: TaskManager) -> dict[str, Any]:
-    loaded: dict[str, Any] = manager.load(list(TAGS.values()))["tasks"]
-    for task in loaded.values():
-        task.set_fewshot_seed(1234)
-    return loaded
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_description_of_the_machine() -> Iterator[None]:
-    """lm-eval asks pip for all packages after every run, which takes seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lm_eval.evaluator.add_env_info", lambda results: None)
-        yield
+def tasks(seeded: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    return seeded(list(TAGS.values()))
 
 
 def lines(task: Any, doc: Any, shots: int = 8) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -37,19 +37,8 @@ def words(text: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def tasks(manager: TaskManager) -> dict[str, Any]:
-    loaded: dict[str, Any] = manager.load("taskvec_generation")["tasks"]
-    for task in loaded.values():
-        task.set_fewshot_seed(1234)
-    return loaded
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_description_of_the_machine() -> Iterator[None]:
-    """lm-eval asks pip for all packages after every run, which takes seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lm_eval.evaluator.add_env_info", lambda results: None)
-        yield
+def tasks(seeded: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    return seeded("taskvec_generation")
 
 
 def test_there_is_a_list_for_every_tone() -> None:

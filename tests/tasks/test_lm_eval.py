@@ -6,7 +6,6 @@ import json
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -30,14 +29,6 @@ def right_in_two_of_three(request: Any) -> str:
 
 def run(lm: Any, manager: TaskManager, tasks: list[str], **settings: Any) -> Any:
     return simple_evaluate(model=lm, tasks=tasks, task_manager=manager, **settings)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_description_of_the_machine() -> Iterator[None]:
-    """lm-eval asks pip for all packages after every run, which takes seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lm_eval.evaluator.add_env_info", lambda results: None)
-        yield
 
 
 @pytest.fixture(scope="module")
