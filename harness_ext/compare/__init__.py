@@ -1,6 +1,8 @@
 """Comparisons of recorded results. Reads result files alone: no model is loaded, no torch imported.
 
-`record` turns lm-eval's output into the recorded form, `runs` reads it back, `statistics` holds the
-intervals, `gap` the bijection gap, and `tables` the Markdown made from all of them; `shots` does so
-for task vectors at several shots, and the `heads` modules for head vectors and ablations.
+`reading` reads whatever lm-eval wrote as `evaluations`; `record` keeps them small. `statistics` and
+`significance` hold intervals and tests. On these stand the leaderboard (`leaderboard` and the
+`board_` modules), the bijection gap (`gap`, `table1`, `tables`), the page (`page`), regression tests
+(`pairing` and the `regression` modules), task vectors at several shots (`shots`), and head vectors
+and ablations (the `heads` modules).
 """
