@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness_ext.commands.problems import tell
 from harness_ext.compare.evaluations import Evaluation
 from harness_ext.compare.leaderboard import Choice, chosen
 from harness_ext.compare.pairing import pair
 from harness_ext.compare.reading import read
 from harness_ext.compare.regression import Limits, Report, compare
-from harness_ext.compare.text import visible
 from harness_ext.errors import UsageError
 
 REGRESSED = 1
@@ -50,9 +50,7 @@ def _side(
     name: str, source: Path, args: argparse.Namespace, method: str | None
 ) -> list[Evaluation]:
     reading = read([source])
-    for problem in reading.problems:
-        kept = "" if problem.unused else " (used)"
-        print(f"taskvec: {visible(str(problem))}{kept}".replace("\n", "\\n"), file=sys.stderr)
+    tell(reading.problems)
     choice = Choice(
         models=tuple(args.models or ()),
         methods=(method,) if method else tuple(args.methods or ()),

@@ -10,11 +10,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness_ext.compare.evaluations import Problem, Reading
+from harness_ext.commands.problems import tell
+from harness_ext.compare.evaluations import Reading
 from harness_ext.compare.leaderboard import Choice, Leaderboard, build, chosen
 from harness_ext.compare.reading import read
 from harness_ext.compare.table1 import Table1, table1
-from harness_ext.compare.text import visible
 from harness_ext.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     args.command = shlex.join(["taskvec", "leaderboard", *argv])
     form = _format(args.format, args.output)
     reading, heads = _read(args.sources, with_heads=form == "html")
-    _tell(reading.problems)
+    tell(reading.problems)
     choice = Choice(
         models=tuple(args.models or ()),
         methods=tuple(args.methods or ()),
@@ -88,12 +88,6 @@ def _format(asked: str | None, output: Path | None) -> str:
             "any with --format."
         )
     return SUFFIXES[output.suffix.lower()]
-
-
-def _tell(problems: Sequence[Problem]) -> None:
-    for problem in problems:
-        kept = "" if problem.unused else " (used)"
-        print(f"taskvec: {visible(str(problem))}{kept}".replace("\n", "\\n"), file=sys.stderr)
 
 
 def _print(board: Leaderboard, table: Table1 | None, all_tasks: bool) -> None:
