@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, asdict
 from typing import Any
 
 import pytest
+from lm_eval._cli.utils import key_val_to_dict
 from lm_eval.utils import simple_parse_args_string
 
 from harness_ext.config import FIELDS, METHODS, SteeringConfig, parse_model_args
@@ -215,10 +217,12 @@ def test_what_is_neither_true_nor_false_is_refused(value: Any) -> None:
     assert f"squared={value} is not accepted; squared takes True or False." in message
 
 
+@pytest.mark.parametrize("read", [simple_parse_args_string, key_val_to_dict])
 @pytest.mark.parametrize("written", ["-1", "2", "0", "1.5"])
-def test_a_fraction_is_named_as_it_was_written(written: str) -> None:
-    read = simple_parse_args_string(f"head_fraction={written}")["head_fraction"]
-    message = message_of(method="tr", head_fraction=read)
+def test_a_fraction_is_named_as_it_was_written(
+    written: str, read: Callable[[str], dict[str, Any]]
+) -> None:
+    message = message_of(method="tr", **read(f"head_fraction={written}"))
     assert f"head_fraction={written} is not accepted" in message
 
 
