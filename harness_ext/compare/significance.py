@@ -17,6 +17,8 @@ ALPHA = 0.05
 # Up to here all sign vectors are tried; up to MOST so many are drawn, always the same.
 EXACT, MOST = 14, 200
 DRAWN = 20_000
+# Sums of whole numbers up to here are counted through.
+LARGEST = 10_000
 _SEED = 0
 
 
@@ -28,10 +30,11 @@ def sign_flip_test(differences: Sequence[float]) -> float:
 
     Under the hypothesis that nothing distinguishes the rows, each cluster's difference is as likely
     as its negative. p is the share of all 2^G sign vectors that give a mean as far from 0 as the
-    observed one, G being the clusters that differ. For G above EXACT it is estimated from DRAWN
-    random vectors, (1 + as far) / (1 + DRAWN), always the same ones, and above MOST the sum is
-    taken for normal. Where all answers are 0 or 1 and each cluster is one document, it is the
-    exact McNemar test.
+    observed one, G being the clusters that differ. Whole numbers, such as sums of 0-or-1 scores,
+    have the exact p for any G. Others, for G above EXACT, have one estimated from DRAWN random
+    vectors, (1 + as far) / (1 + DRAWN), always the same ones, and above MOST the sum is taken for
+    normal. Where all answers are 0 or 1 and each cluster is one document, it is the exact McNemar
+    test.
 
     Fisher's randomisation test; for estimated p-values: Phipson and Smyth, Statistical Applications
     in Genetics and Molecular Biology 9 (2010) 39.
@@ -39,6 +42,8 @@ def sign_flip_test(differences: Sequence[float]) -> float:
     changed = np.array([each for each in differences if each], dtype=np.float64)
     if not changed.size:
         return 1.0
+    if all(each.is_integer() for each in changed) and np.abs(changed).sum() <= LARGEST:
+        return _exact(np.abs(changed).astype(int), int(abs(changed.sum())))
     if changed.size > MOST:
         return math.erfc(abs(changed.sum()) / math.sqrt(2 * float(changed @ changed)))
     signs = _signs(changed.size) if changed.size <= EXACT else _drawn()[:, : changed.size]
@@ -48,6 +53,17 @@ def sign_flip_test(differences: Sequence[float]) -> float:
     if changed.size <= EXACT:
         return far / len(signs)
     return (1 + far) / (1 + len(signs))
+
+
+def _exact(sizes: NDArray[np.int_], observed: int) -> float:
+    """By the distribution of the sum of ±sizes, cluster by cluster."""
+    shares = np.ones(1)
+    for size in sizes:
+        step = np.zeros(2 * size + 1)
+        step[[0, -1]] = 0.5
+        shares = np.convolve(shares, step)
+    far = np.abs(np.arange(len(shares)) - len(shares) // 2) >= observed
+    return min(1.0, float(shares[far].sum()))
 
 
 def mcnemar_test(lost: int, gained: int) -> float:

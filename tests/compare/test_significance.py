@@ -30,6 +30,18 @@ def test_few_clusters_are_tested_exactly(changes: list[float]) -> None:
     assert sign_flip_test(changes) == pytest.approx(by_brute_force(changes))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_whole_numbers_are_tested_exactly_however_many(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    changes = [float(each) for each in draw.integers(-4, 5, 15)]
+    assert sign_flip_test(changes) == pytest.approx(by_brute_force(changes))
+
+
+def test_a_collapse_has_a_p_value_as_small_as_it_is() -> None:
+    assert sign_flip_test([-2.0] * 20) == pytest.approx(2 / 2**20)
+    assert sign_flip_test([2.0] * 60) == pytest.approx(2 / 2**60)
+
+
 def test_no_difference_anywhere_is_no_evidence() -> None:
     assert sign_flip_test([0.0] * 60) == 1
 
