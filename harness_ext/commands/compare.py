@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness_ext.commands.problems import tell
-from harness_ext.compare.evaluations import Evaluation
+from harness_ext.compare.evaluations import Evaluation, Reading
 from harness_ext.compare.leaderboard import Choice, chosen
 from harness_ext.compare.pairing import pair
 from harness_ext.compare.reading import read
@@ -27,30 +27,27 @@ def main(argv: Sequence[str]) -> int:
     Raises :class:`UsageError` for a user's mistake.
     """
     args = _parser().parse_args(argv)
-    limits = Limits(args.alpha, args.max_drop, _per_task(args.per_task), args.max_changed)
-    base = _side("BASE", args.base, args, args.base_method)
-    new = _side("NEW", args.new, args, args.new_method)
+    limits = Limits(
+        args.alpha, args.max_drop, _per_task(args.per_task), args.max_changed, args.allow_missing
+    )
+    readings = {source: read([source]) for source in (args.base, args.new)}
+    tell(dict.fromkeys(problem for each in readings.values() for problem in each.problems))
+    base = _side("BASE", args.base, readings[args.base], args, args.base_method)
+    new = _side("NEW", args.new, readings[args.new], args, args.new_method)
     report = compare(pair(base, new), limits, args.metric)
     _tell(report, args)
     if report.regressed:
         return REGRESSED
-    incomplete = any(each.why for each in report.comparisons) or report.pairing.only_base
-    if not report.compared or (incomplete and not args.allow_missing):
-        reason = (
-            "nothing could be compared"
-            if not report.compared
-            else ("not all of BASE could be compared (--allow-missing accepts that)")
-        )
-        print(f"taskvec: {reason}", file=sys.stderr)
+    if report.incomparable:
+        accepted = " (--allow-missing accepts that)" if report.compared else ""
+        print(f"taskvec: {report.incomparable}{accepted}", file=sys.stderr)
         return NOT_COMPARABLE
     return 0
 
 
 def _side(
-    name: str, source: Path, args: argparse.Namespace, method: str | None
+    name: str, source: Path, reading: Reading, args: argparse.Namespace, method: str | None
 ) -> list[Evaluation]:
-    reading = read([source])
-    tell(reading.problems)
     choice = Choice(
         models=tuple(args.models or ()),
         methods=(method,) if method else tuple(args.methods or ()),
@@ -71,10 +68,13 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
     from harness_ext.compare import regression_files, regression_text
 
     prompt_of = prompts.rebuilder()
-    most = max((len(each.flips) for each in report.comparisons), default=0)
     if args.markdown:
-        shown = most if args.all_flips else args.show
-        _write(args.markdown, regression_text.as_markdown(report, shown, prompt_of))
+        text = (
+            regression_text.as_markdown(report, None, prompt_of)
+            if args.all_flips
+            else regression_text.as_markdown(report, args.show, prompt_of, regression_text.COMMENT)
+        )
+        _write(args.markdown, text)
     if args.json:
         _write(args.json, regression_files.as_json(report, prompt_of))
     if args.junit:
@@ -85,7 +85,8 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        # Half a surrogate pair, which answers may hold, as JSON and people write it: \ud800.
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}).") from error
 
@@ -157,8 +158,8 @@ def _parser() -> argparse.ArgumentParser:
         "mean drops by more than the tolerance and the drop is significant: exact McNemar test, or "
         "sign flips of clusters where queries repeat, with Holm's correction over tasks.",
         epilog="exit status: 0 nothing is worse; 1 a task is, or more answers changed than "
-        "--max-changed; 2 a mistake, nothing to compare, or something of BASE that has no like in "
-        "NEW (unless --allow-missing).",
+        "--max-changed; 2 a mistake, nothing to compare, or tasks or documents of BASE that have "
+        "no like in NEW (unless --allow-missing).",
     )
     parser.add_argument("base", type=Path, metavar="BASE", help="folder or results file")
     parser.add_argument("new", type=Path, metavar="NEW", help="folder or results file")
@@ -195,7 +196,9 @@ def _parser() -> argparse.ArgumentParser:
         help="lost and gained answers shown of each task (default: 3)",
     )
     parser.add_argument(
-        "--all-flips", action="store_true", help="all of them in Markdown; JSON has them anyway"
+        "--all-flips",
+        action="store_true",
+        help="all of them in Markdown, however long; JSON has them anyway",
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="for a pull request")
     parser.add_argument("--json", type=Path, metavar="FILE", help="for programs, with all flips")

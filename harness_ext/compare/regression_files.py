@@ -19,13 +19,17 @@ def as_json(report: Report, prompt_of: PromptOf) -> str:
     content = {
         "summary": summary(report),
         "regressed": report.regressed,
+        "incomparable": report.incomparable,
         "compared": dict(report.pairing.varied),
         "only_in_base": list(report.pairing.only_base),
         "only_in_new": list(report.pairing.only_new),
         "limits": vars(report.limits),
         "changed_share": report.changed,
         "notes": notes(report),
-        "comparisons": [_comparison(each, prompt_of) for each in report.comparisons],
+        "comparisons": [
+            {**_comparison(each, prompt_of), "least_significant_drop": report.least_drop(each)}
+            for each in report.comparisons
+        ],
     }
     return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
@@ -88,6 +92,7 @@ def _comparison(each: Comparison, prompt_of: PromptOf) -> dict[str, Any]:
         "clusters": each.clusters,
         "only_in_base": each.unmatched[0],
         "only_in_new": each.unmatched[1],
+        "unscored": each.unscored,
         "changed": each.changed,
         "files": [[str(side.path) for side in both] for both in each.pair.evaluations],
         "flips": [_flip(flip, prompt_of) for flip in each.flips],

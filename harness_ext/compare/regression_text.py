@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -23,14 +24,22 @@ from harness_ext.compare.regression import (
 )
 from harness_ext.compare.statistics import Interval
 from harness_ext.compare.tables import interval, markdown
-from harness_ext.compare.text import clip, clip_start, number, visible
+from harness_ext.compare.text import clip, clip_start, listed, number, visible
 from harness_ext.compare.text import count as count_of
 
 PromptOf = Callable[[Evaluation, Sample], "str | None"]
 NAME, PROMPT, ANSWER = 60, 300, 80
 _STYLES = {WORSE: "bold red", TOLERATED: "yellow", BETTER: "green", NOT_COMPARABLE: "magenta"}
 _HEAD = ("task", "BASE", "NEW", "difference", "p (Holm)", "lost", "gained", "outcome")
+# With these, outcomes in two lines and intervals below differences, 80 columns leave the names of
+# tasks 24 characters.
+_TERMINAL = ("task", "BASE", "NEW", "difference", "p\n(Holm)", "lost,\ngained", "outcome")
+_OUTCOME = 14
 _LISTED = 20
+# What it means that a results file does not tell; of other facts it says nothing.
+_ABSENT = {"limit": "none", "chat template": "none", "system instruction": "none"}
+# GitHub refuses comments of more than 65,536 characters.
+COMMENT = 65_000
 
 
 def summary(report: Report) -> str:
@@ -41,7 +50,10 @@ def summary(report: Report) -> str:
         if (count := sum(each.outcome == what for each in report.comparisons))
     ]
     tasks = len(report.comparisons)
-    said = f"{count_of(tasks, 'comparison')}: {', '.join(counts) or 'no difference shown'}."
+    found = ", ".join(counts) or "no difference shown"
+    said = f"{count_of(tasks, 'comparison')}{f': {found}' if tasks else ''}."
+    if report.incomparable:
+        said += f" {report.incomparable[0].upper()}{report.incomparable[1:]}."
     limit = report.limits.max_changed
     if limit is None:
         return said
@@ -69,48 +81,55 @@ def notes(report: Report) -> list[str]:
                 f"{each.pair.name}: {ours} documents are in BASE only and {theirs} in NEW only; "
                 f"{each.documents} are compared."
             )
-    small = [each.pair.name for each in report.compared if each.clusters < report.needed]
+        if each.unscored:
+            found.append(
+                f"{each.pair.name}: {each.unscored} documents of both sides are left out, as they "
+                f"have no {each.metric} on one."
+            )
+    drops = [(each, drop) for each in report.compared if (drop := report.least_drop(each))]
+    if drops:
+        least, most = (f"{pick(drop for _, drop in drops):.2f}" for pick in (min, max))
+        found.append(
+            f"{report.needed} queries have to get worse and none better before a task of 0-or-1 "
+            f"scores can be significant: a drop of {least}"
+            f"{f' to {most}, by the size of the task' if most != least else ''}."
+        )
+    small = [each.pair.name for each in report.compared if report.least_drop(each) is None]
     if small:
         found.append(
-            f"With so many tasks compared, {report.needed} queries have to get worse and none "
-            f"better before a task can be significant; too small for that: {', '.join(small)}."
+            f"Of fewer than {report.needed} queries, too few for any drop to be significant: "
+            f"{', '.join(small)}."
         )
     tests = sorted({each.test for each in report.compared})
     if tests:
         found.append(
-            f"Test: {' or '.join(tests)}, paired by document, with Holm's correction for "
-            f"{len(report.compared)} comparisons; significant below {report.limits.alpha:g}. "
-            "Intervals are at 95 %, for each task alone."
+            f"Tests: {'; '.join(tests)}. Answers are paired by document, p-values are Holm's for "
+            f"{count_of(len(report.compared), 'comparison')}; significant below "
+            f"{report.limits.alpha:g}. Intervals are at 95 %, for each task alone."
         )
     return found
 
 
 def _facts(report: Report) -> list[str]:
-    """Versions, weights and the like in which the sides differ."""
+    """Versions, weights and the like in which two evaluations that are compared differ."""
     found: dict[str, tuple[set[str], set[str]]] = {}
-    for each in report.comparisons:
-        for both in each.pair.evaluations:
-            for index, evaluation in enumerate(both):
-                for name, value in evaluation.facts.items():
-                    found.setdefault(name, (set(), set()))[index].add(clip(str(value), NAME))
+    pairs = (both for each in report.comparisons for both in each.pair.evaluations)
+    for base, new in pairs:
+        for name in dict.fromkeys((*base.facts, *new.facts)):
+            values = [each.facts.get(name, _ABSENT.get(name)) for each in (base, new)]
+            if None not in values and values[0] != values[1]:
+                for own, value in zip(found.setdefault(name, (set(), set())), values, strict=True):
+                    own.add(clip(str(value), NAME))
     return [
-        f"{name} differs: {', '.join(sorted(base))} (BASE), {', '.join(sorted(new))} (NEW)."
+        f"{name} differs: {listed(sorted(base))} (BASE), {listed(sorted(new))} (NEW)."
         for name, (base, new) in found.items()
-        if base and new and base != new
     ]
 
 
 def show(console: Console, report: Report, most: int, prompt_of: PromptOf) -> None:
     """Print summary, table, notes, and at most so many lost and gained answers of a task."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in _HEAD:
-        table.add_column(name, overflow="fold")
-    for each in report.comparisons:
-        task, *cells, outcome = _cells(each)
-        cells = [cell.replace(" [", "\n[") for cell in cells]
-        table.add_row(Text(task), *cells, Text(outcome, style=_STYLES.get(outcome, "")))
     console.print(Text(summary(report), style="bold red" if report.regressed else "bold"))
-    console.print(table)
+    console.print(_table(report))
     for note in notes(report):
         console.print(Text(f"- {_shown(note, 2000)}"))
     for title, each, flips in _listed(report, most):
@@ -120,19 +139,58 @@ def show(console: Console, report: Report, most: int, prompt_of: PromptOf) -> No
                 console.print(Text(line))
 
 
-def as_markdown(report: Report, most: int, prompt_of: PromptOf) -> str:
-    """For a pull request: the summary first, the table, notes, and the flips to be unfolded."""
-    mark = "❌" if report.regressed else "✅"
+def _table(report: Report) -> Table:
+    """Only the names of tasks are broken where the terminal is narrow."""
+    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    for name in _TERMINAL:
+        table.add_column(name, overflow="fold", no_wrap=name != "task")
+    for each in report.comparisons:
+        task, base, new, difference, p_value, lost, gained, outcome = _cells(each)
+        table.add_row(
+            Text(task),
+            base,
+            new,
+            difference.replace(" [", "\n["),
+            p_value,
+            f"{lost}, {gained}",
+            Text(textwrap.fill(outcome, _OUTCOME), style=_STYLES.get(outcome, "")),
+        )
+    return table
+
+
+def as_markdown(
+    report: Report, most: int | None, prompt_of: PromptOf, limit: float = math.inf
+) -> str:
+    """For a pull request: the summary first, the table, notes, and the flips to be unfolded.
+
+    Lists of flips that make it longer than `limit` characters are left out, and that is said.
+    """
+    mark = "❌" if report.regressed else "⚠️" if report.incomparable else "✅"
     blocks = [
         f"**taskvec compare** {mark} {summary(report)}\n",
         markdown(_HEAD, [[_plain(cell) for cell in _cells(each)] for each in report.comparisons]),
         "".join(f"- {_plain(note, 2000)}\n" for note in notes(report)),
     ]
+    length = sum(len(block) + 1 for block in blocks)
+    left_out = 0
     for title, each, flips in _listed(report, most):
+        if left_out:
+            left_out += 1
+            continue
         lines = "\n\n".join("\n".join(_lines(flip, each, prompt_of)) for flip in flips)
-        blocks.append(
+        block = (
             f"<details><summary>{html.escape(title)}</summary>\n\n"
             f"<pre>{html.escape(lines)}</pre>\n\n</details>\n"
+        )
+        length += len(block) + 1
+        if length > limit:
+            left_out += 1
+        else:
+            blocks.append(block)
+    if left_out:
+        blocks.append(
+            f"{count_of(left_out, 'more list')} of answers would not fit into a comment; "
+            "`--all-flips` and `--json` have all.\n"
         )
     return "\n".join(blocks)
 
@@ -162,13 +220,14 @@ def _p_value(p_value: float) -> str:
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def _listed(report: Report, most: int) -> Iterable[tuple[str, Comparison, Sequence[Flip]]]:
-    """Lost and gained answers, task by task, with what each list is called."""
-    for each in report.compared:
+def _listed(report: Report, most: int | None) -> Iterable[tuple[str, Comparison, Sequence[Flip]]]:
+    """Lost and gained answers, worse tasks first, with what each list is called; None for all."""
+    for each in sorted(report.compared, key=lambda each: each.outcome != WORSE):
         for what, flips in (("lost", each.lost), ("gained", each.gained)):
-            if flips and most:
-                count = f"{min(most, len(flips))} of {len(flips)}"
-                yield f"{_shown(each.pair.name)}: {what} by NEW ({count})", each, flips[:most]
+            shown = flips[:most]
+            if shown:
+                count = f"{len(shown)} of {len(flips)}"
+                yield f"{_shown(each.pair.name)}: {what} by NEW ({count})", each, shown
 
 
 def _lines(flip: Flip, each: Comparison, prompt_of: PromptOf) -> list[str]:

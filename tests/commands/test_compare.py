@@ -84,6 +84,13 @@ def test_what_new_lacks_is_not_passed_over(
     assert main([str(new), str(base)]) == 0
 
 
+def test_documents_that_new_lacks_are_not_passed_over(base: Path, tmp_path: Path) -> None:
+    write_output(tmp_path / "new", answered(TASKS, lambda doc: 1, count=30), "tv")
+    assert main([str(base), str(tmp_path / "new")]) == 2
+    assert main([str(base), str(tmp_path / "new"), "--allow-missing"]) == 0
+    assert main([str(tmp_path / "new"), str(base)]) == 0
+
+
 def test_nothing_in_common_is_status_2_even_where_missing_is_allowed(
     base: Path, tmp_path: Path
 ) -> None:
@@ -104,6 +111,29 @@ def test_damaged_files_are_named_and_the_rest_is_compared(
     (base / "results_broken.json").write_text('{"results": {')
     assert main([str(base), str(worse)]) == 1
     assert "results_broken.json: cut off, or not JSON" in capsys.readouterr().err
+
+
+def test_a_problem_is_told_once_where_both_sides_are_one_folder(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (base / "results_broken.json").write_text('{"results": {')
+    assert main([str(base), str(base)]) == 0
+    assert capsys.readouterr().err.count("results_broken.json") == 1
+
+
+def test_half_a_surrogate_pair_is_written_as_its_code(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = side(tmp_path / "new", lambda doc: 0)
+    for path in (new / "tv").glob("samples_*.jsonl"):
+        path.write_text(path.read_text().replace(" no → idea", " no \\ud800"))
+    paths = {name: tmp_path / f"out.{name}" for name in ("markdown", "json", "junit")}
+    options = [text for name, path in paths.items() for text in (f"--{name}", str(path))]
+    assert main([str(base), str(new), *options]) == 1
+    found = json.loads(paths["json"].read_text(encoding="utf-8"))
+    assert "\ud800" in found["comparisons"][0]["flips"][0]["new"]
+    ElementTree.parse(paths["junit"])
+    assert "\\ud800" in paths["markdown"].read_text(encoding="utf-8")
 
 
 def test_files_are_written_for_people_and_programs(base: Path, worse: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness_ext.compare.evaluations import Evaluation
 from harness_ext.compare.pairing import pair
 from harness_ext.errors import UsageError
 from tests.compare.made_up import evaluation
@@ -20,6 +21,7 @@ def test_what_each_side_has_once_may_differ_and_is_told() -> None:
     assert found.varied["model"] == ("old", "new")
     assert found.varied["method"] == ("tv", "tv_m")
     assert found.varied["shots"] == ("0", "2")
+    assert found.varied["dtype"] == ("float32", "bfloat16")
 
 
 def test_where_a_side_has_several_they_are_matched() -> None:
@@ -33,6 +35,54 @@ def test_where_a_side_has_several_they_are_matched() -> None:
     }  # fmt: skip
     assert all(one.method == other.method for p in found.pairs for one, other in p.evaluations)
     assert found.varied == {"model": ("tiny", "new")}
+
+
+def test_a_setting_of_which_one_side_has_several_is_matched() -> None:
+    base = [evaluation(settings={"dev": dev, "demos": 10}) for dev in (10, 50)]
+    found = pair(base, [evaluation(settings={"dev": 50, "demos": 8})])
+    (one,) = found.pairs
+    assert one.name == "forward_upper (dev=50)"
+    assert [each.settings["dev"] for each in one.evaluations[0]] == [50, 50]
+    assert found.only_base == ("forward_upper (dev=10)",)
+    assert found.varied == {"demos": ("10", "8")}
+
+
+def test_settings_are_those_of_a_method() -> None:
+    """That plain runs have no `dev` makes it no second value beside that of steered ones."""
+
+    def side(dev: int) -> list[Evaluation]:
+        steered = evaluation(method="tv", settings={"dev": dev})
+        return [steered, evaluation(method="none", shots=10)]
+
+    found = pair(side(10), side(50))
+    assert [each.name for each in found.pairs] == [
+        "forward_upper (tv)", "forward_upper (ICL (10))",
+    ]  # fmt: skip
+    assert found.varied == {"dev": ("10", "50")}
+
+
+def test_dtypes_are_those_of_a_model() -> None:
+    """Where a model was run in two, they are matched, whichever methods were run in which."""
+
+    def side(plain: str, steered: str) -> list[Evaluation]:
+        return [
+            evaluation(method="none", settings={"dtype": plain}),
+            evaluation(method="tv", settings={"dtype": steered}),
+        ]
+
+    found = pair(side("float32", "bfloat16"), side("bfloat16", "float32"))
+    assert found.pairs == ()
+    assert found.only_base == (
+        "forward_upper (zero-shot, dtype=float32)", "forward_upper (tv, dtype=bfloat16)",
+    )  # fmt: skip
+
+
+def test_between_methods_the_settings_of_both_are_told() -> None:
+    found = pair(
+        [evaluation(method="none", settings={"dtype": "float32"})],
+        [evaluation(method="tv", settings={"dtype": "bfloat16", "dev": 50})],
+    )
+    assert found.varied == {"method": ("none", "tv"), "dtype": ("float32", "bfloat16")}
 
 
 def test_seeds_of_a_task_are_put_together() -> None:

@@ -37,7 +37,7 @@ def test_single_queries_are_compared_by_mcnemar() -> None:
     (found,) = report(
         [evaluation(scores=scores(40, 50))], [evaluation(scores=scores(30, 50))]
     ).compared
-    assert found.test == "McNemar"
+    assert found.test == "exact McNemar"
     assert found.p_value == pytest.approx(binomtest(10, 10).pvalue)
     assert (found.base, found.new) == (0.8, 0.6)
     assert found.difference.estimate == pytest.approx(-0.2)
@@ -58,10 +58,35 @@ def test_repeated_queries_are_compared_by_clusters() -> None:
         return evaluation(scores=answers)
 
     (found,) = report([side(0)], [side(4)]).compared
-    assert found.test == "sign flips of clusters"
+    assert found.test == "exact sign flips of clusters"
     assert found.clusters == 4
     assert found.p_value == pytest.approx(2 / 2**4)
     assert found.outcome == "no difference shown"
+
+
+@pytest.mark.parametrize(
+    ("differing", "score", "test"),
+    [
+        (14, 0.3, "exact sign flips of clusters"),
+        (15, 0.3, "20,000 drawn sign flips of clusters"),
+        (15, 1.0, "exact sign flips of clusters"),
+        (200, 0.3, "20,000 drawn sign flips of clusters"),
+        (201, 0.3, "sign flips of clusters in the normal limit"),
+        (201, 1.0, "exact sign flips of clusters"),
+    ],
+)
+def test_it_is_said_how_signs_were_flipped(differing: int, score: float, test: str) -> None:
+    def side(score: float) -> Evaluation:
+        answers = [
+            sample(f"{query}-{draw}", score if query < differing else 0, cluster=str(query))
+            for query in range(differing + 5)
+            for draw in range(2)
+        ]
+        return evaluation(scores=answers)
+
+    (found,) = report([side(score)], [side(0)]).compared
+    assert found.test == test
+    assert found.p_value == pytest.approx(2 * 0.5**differing, abs=1e-4)
 
 
 def test_two_samples_of_one_noisy_model_are_rarely_told_apart() -> None:
@@ -145,6 +170,18 @@ def test_only_documents_of_both_sides_count_and_the_rest_is_counted() -> None:
     new = evaluation(scores=[sample(str(n), 1) for n in range(6, 18)])
     (found,) = report([base], [new]).compared
     assert (found.documents, found.unmatched) == (4, (6, 8))
+
+
+def test_documents_without_a_score_are_left_out_and_counted() -> None:
+    base = evaluation(scores=[sample(str(n), 1) for n in range(10)])
+    without = [replace(sample(str(n), 1), scores={"other": 1.0}) for n in range(3)]
+    new = replace(base, samples=(*without, *(base.samples or ())[3:]))
+    (found,) = report([base], [new]).compared
+    assert (found.documents, found.unmatched, found.unscored) == (7, (0, 0), 3)
+    none = replace(base, samples=tuple(without))
+    (found,) = report([base], [none]).comparisons
+    assert found.why == "no document is on both sides with a score answer_match"
+    assert (found.unmatched, found.unscored) == ((7, 0), 3)
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,68 @@ def test_notes_tell_versions_and_tasks_too_small_for_the_test() -> None:
     assert "lm-eval differs: 0.4.12 (BASE), 0.4.13 (NEW)." in said
     few = [evaluation("few", [1, 1, 0])]
     said = " ".join(notes(report(few, few)))
-    assert "6 queries have to get worse and none better" in said
-    assert "too small for that: few." in said
+    assert "Of fewer than 6 queries, too few for any drop to be significant: few." in said
+
+
+def test_the_least_drop_that_can_be_significant_is_told() -> None:
+    """With two comparisons 7 queries have to be lost: 2 · 2 · 2⁻⁷ < 0.05."""
+    tasks = [evaluation("small", [1] * 10), evaluation("large", [1] * 50)]
+    found = report(tasks, tasks)
+    assert [found.least_drop(each) for each in found.compared] == [0.7, 0.14]
+    assert "7 queries have to get worse and none better" in " ".join(notes(found))
+    assert "a drop of 0.14 to 0.70, by the size of the task." in " ".join(notes(found))
+    for lost, outcome in ((7, "worse"), (6, "no difference shown")):
+        new = [evaluation("small", [1] * 10), evaluation("large", [0] * lost + [1] * (50 - lost))]
+        assert report(tasks, new).compared[1].outcome == outcome
+
+
+def test_a_limit_of_one_side_and_what_differs_within_a_pair_are_told() -> None:
+    def side(first: str, second: str, **more: int) -> list[Evaluation]:
+        return [
+            evaluation("a", facts={"PyTorch": first, "steering seed": 0, **more}),
+            evaluation("b", facts={"PyTorch": second}),
+        ]
+
+    said = " ".join(notes(report(side("2.12", "2.13"), side("2.13", "2.12", limit=50))))
+    assert "limit differs: none (BASE), 50 (NEW)." in said
+    assert "PyTorch differs: 2.12, 2.13 (BASE), 2.12, 2.13 (NEW)." in said
+    assert "steering seed" not in said
+
+
+def test_documents_without_scores_are_told() -> None:
+    base = [evaluation(scores=[sample(str(n), 1) for n in range(5)])]
+    bare = replace(sample("0", 1), scores={"other": 1.0})
+    new = [replace(base[0], samples=(bare, *(base[0].samples or ())[1:]))]
+    assert any(
+        "1 documents of both sides are left out, as they have no answer_match" in note
+        for note in notes(report(base, new))
+    )
+
+
+@pytest.mark.parametrize("name", ["bijection_participle", "classify_sentiment_label"])
+def test_names_of_tasks_are_whole_in_80_columns(name: str) -> None:
+    found = report(*sides(name), limits=Limits(max_drop=0.5))
+    lines = shown(found).splitlines()
+    (row,) = (number for number, line in enumerate(lines) if line.startswith(f" {name} "))
+    assert lines[row].rstrip().endswith(" within")
+    assert lines[row + 1].rstrip().endswith(" tolerance")
+
+
+def test_a_comment_is_no_longer_than_may_be_and_worse_tasks_come_first() -> None:
+    base, new = sides("better")[::-1]
+    for name in ("worse1", "worse2"):
+        one, other = sides(name)
+        base, new = base + one, new + other
+    found = report(base, new)
+    whole = as_markdown(found, None, lambda each, one: None)
+    assert whole.index("worse2: lost") < whole.index("better: lost")
+    assert "worse1: lost by NEW (10 of 10)" in whole
+    limit = len(whole) * 2 // 3
+    short = as_markdown(found, None, lambda each, one: None, limit)
+    assert len(short) < limit + 200
+    assert "worse1: lost by NEW (10 of 10)" in short and "better: gained" not in short
+    left = whole.count("<details>") - short.count("<details>")
+    assert left > 0 and f"{left} more list" in short
 
 
 def test_markdown_has_the_summary_first_and_the_flips_folded() -> None:
@@ -83,6 +143,19 @@ def test_markdown_has_the_summary_first_and_the_flips_folded() -> None:
     assert text.startswith("**taskvec compare** ❌ 1 comparison: 1 worse.\n")
     assert "<details><summary>task: lost by NEW (2 of 10)</summary>" in text
     assert "query   query 0 task (its prompt is not known)" in text
+
+
+def test_what_could_not_be_compared_is_no_success() -> None:
+    base, _ = sides()
+    whole = [*base, evaluation("gone")]
+    text = markdown(report(whole, base))
+    assert text.startswith(
+        "**taskvec compare** ⚠️ 1 comparison: no difference shown. Not all of BASE could be"
+    )
+    text = markdown(report(whole, base, limits=Limits(allow_missing=True)))
+    assert text.startswith("**taskvec compare** ✅ 1 comparison: no difference shown.\n")
+    text = markdown(report(base, [evaluation("other")], limits=Limits(allow_missing=True)))
+    assert text.startswith("**taskvec compare** ⚠️ 0 comparisons. Nothing could be compared.")
 
 
 def test_json_holds_every_flip_and_no_nan() -> None:
