@@ -42,6 +42,13 @@ def main(argv: Sequence[str]) -> int:
         accepted = " (--allow-missing accepts that)" if report.compared else ""
         print(f"taskvec: {report.incomparable}{accepted}", file=sys.stderr)
         return NOT_COMPARABLE
+    unused = any(problem.unused for each in readings.values() for problem in each.problems)
+    if unused and not args.allow_missing:
+        # What is in a damaged file is not known, so that it may be what got worse.
+        print(
+            "taskvec: not all files could be used (--allow-missing accepts that)", file=sys.stderr
+        )
+        return NOT_COMPARABLE
     return 0
 
 

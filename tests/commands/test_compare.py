@@ -136,6 +136,12 @@ def test_half_a_surrogate_pair_is_written_as_its_code(
     assert "\\ud800" in paths["markdown"].read_text(encoding="utf-8")
 
 
+def test_a_damaged_file_is_not_passed_over(base: Path) -> None:
+    (base / "results_broken.json").write_text('{"results": {')
+    assert main([str(base), str(base)]) == 2
+    assert main([str(base), str(base), "--allow-missing"]) == 0
+
+
 def test_files_are_written_for_people_and_programs(base: Path, worse: Path, tmp_path: Path) -> None:
     paths = {name: tmp_path / f"out.{name}" for name in ("markdown", "json", "junit")}
     options = [text for name, path in paths.items() for text in (f"--{name}", str(path))]
