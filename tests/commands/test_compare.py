@@ -117,7 +117,7 @@ def test_a_problem_is_told_once_where_both_sides_are_one_folder(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (base / "results_broken.json").write_text('{"results": {')
-    assert main([str(base), str(base)]) == 0
+    assert main([str(base), str(base)]) == 2
     assert capsys.readouterr().err.count("results_broken.json") == 1
 
 
