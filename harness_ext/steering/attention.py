@@ -223,8 +223,10 @@ def _scale(record: LayerCall, last: int) -> float | None:
     held = {number: call.held for number, call in later if call.is_leaf}
     result = record.calls[last].held
     generator = torch.Generator().manual_seed(1)
-    change = torch.randn(result.shape, generator=generator).to(result) * result.std()
     plain = record.replay({**held, last: result})
+    # As large as the state it is added to: a smaller one is lost in half precision's rounding.
+    size = torch.maximum(plain.square().mean().sqrt(), result.float().std())
+    change = (torch.randn(result.shape, generator=generator).to(plain) * size).to(result)
     moved = (record.replay({**held, last: result + change}) - plain).flatten()
     change = change.float().flatten()
     factor = float(moved @ change / (change @ change))

@@ -88,6 +88,19 @@ def test_coarse_dtypes_are_dissected_alike(family: str) -> None:
         assert other.scale == pytest.approx(one.scale, rel=0.01)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_states_that_are_large_beside_what_attention_adds_do_not_hide_it(
+    dtype: torch.dtype,
+) -> None:
+    """As in SmolLM2, whose states round away what is as small as attention's own results."""
+    model = tiny_model("llama")
+    model.get_input_embeddings().weight.data *= 2000
+    coarse = dissect_attention(dissect(model.to(dtype)))
+    assert [one.scale for one in coarse.outputs] == pytest.approx(
+        [1.0] * len(coarse.outputs), rel=0.01
+    )
+
+
 class _Squared(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x * x.abs()
