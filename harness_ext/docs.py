@@ -167,7 +167,10 @@ def _recorded() -> list[Path]:
     """The folders of recorded results of the packaged models, in every dtype."""
     from harness_ext.packaged_models import MODELS
 
-    return [path for model in MODELS for path in sorted((ROOT / "results").glob(f"{model}*"))]
+    results = ROOT / "results"
+    return [
+        path for name in MODELS for path in (results / name, *sorted(results.glob(f"{name}-*")))
+    ]
 
 
 def shots_tables() -> str:

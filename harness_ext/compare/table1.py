@@ -6,6 +6,7 @@ zero-shot prompt (TV), each map in one direction, in the other, and both ways at
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -192,9 +193,12 @@ def _missing(settings: Mapping[str, Row]) -> list[str]:
 
 
 def _left_out(lines: Sequence[MapLine]) -> list[str]:
+    counts: dict[int, list[str]] = defaultdict(list)
+    for line in lines:
+        if line.change and line.change.left_out:
+            counts[line.change.left_out].append(line.word_map.name)
     return [
-        f"{line.word_map.name}: {line.change.left_out} documents or pairs that are not in both "
-        "settings and all directions are left out of the gap."
-        for line in lines
-        if line.change and line.change.left_out
+        f"{', '.join(names)}: {count} documents or pairs that are not in both settings and all "
+        "directions are left out of the gap."
+        for count, names in counts.items()
     ]

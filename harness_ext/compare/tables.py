@@ -44,16 +44,15 @@ def section(folders: Sequence[Path], maps: Sequence[str] = ()) -> str:
 
     Raises :class:`UsageError` naming the first file that cannot be used.
     """
-    parts = [LEGEND, LAYERS]
-    for folder in folders:
-        reading = read([folder])
-        if reading.problems:
-            raise UsageError(str(reading.problems[0]))
-        table = table1(reading.evaluations, maps)
-        if table is None:
-            raise UsageError(f"{folder}: no map was evaluated with a task vector.")
-        parts += map(_part, table.models)
-    return "\n".join(parts)
+    reading = read(folders)
+    if reading.problems:
+        raise UsageError(str(reading.problems[0]))
+    table = table1(reading.evaluations, maps)
+    if table is None:
+        raise UsageError(
+            f"{', '.join(map(str, folders))}: no map was evaluated with a task vector."
+        )
+    return "\n".join([LEGEND, LAYERS, *map(_part, table.models)])
 
 
 def _part(model: ModelTable) -> str:

@@ -158,12 +158,15 @@ def test_documents_that_not_both_settings_answered_are_said(results: Path) -> No
     assert "**upper: 8 documents or pairs that are not in both settings" in section([results])
 
 
-def test_models_stand_in_the_order_of_their_folders(results: Path) -> None:
+def test_models_stand_by_name_and_are_told_apart_by_their_dtype(results: Path) -> None:
     other = write_output(results / "other", answered(TASKS, tv), pretrained="packaged:another")
-    for folders in ([results / "tv-0", other.parent], [other.parent, results / "tv-0"]):
-        text = section(folders)
-        models = [line for line in text.splitlines() if line.startswith("### ")]
-        assert models == [f"### {'tiny' if f.name == 'tv-0' else 'another'}" for f in folders]
+    coarse = write_output(results / "coarse", answered(TASKS, tv))
+    content = json.loads(coarse.read_text())
+    content["config"]["model_dtype"] = "torch.bfloat16"
+    coarse.write_text(json.dumps(content))
+    text = section([coarse.parent, results / "tv-0", other.parent])
+    models = [line for line in text.splitlines() if line.startswith("### ")]
+    assert models == ["### another", "### tiny · bfloat16", "### tiny · float32"]
 
 
 def test_a_broken_file_is_an_error_that_names_it(results: Path) -> None:
