@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from harness_ext.errors import UsageError
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+BROKEN_PIPE = 141
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = next(command for command in COMMANDS if command.name == args.command)
     try:
         status: int = importlib.import_module(command.module).main(args.arguments)
+        sys.stdout.flush()
     except UsageError as error:
         print(f"taskvec: error: {error}", file=sys.stderr)
         return USAGE_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has enough. Python would complain once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except SystemExit as error:
+        # rich has seen to the rest, and ends with 1, which is a verdict here.
+        if isinstance(error.__context__, BrokenPipeError):
+            return BROKEN_PIPE
+        raise
     return status
 
 

@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +35,14 @@ def main(argv: Sequence[str]) -> int:
     tell(dict.fromkeys(problem for each in readings.values() for problem in each.problems))
     base = _side("BASE", args.base, readings[args.base], args, args.base_method)
     new = _side("NEW", args.new, readings[args.new], args, args.new_method)
-    report = compare(pair(base, new), limits, args.metric)
+    unread = sum(problem.unused for each in readings.values() for problem in each.problems)
+    report = replace(compare(pair(base, new), limits, args.metric), unread=unread)
     _tell(report, args)
     if report.regressed:
         return REGRESSED
     if report.incomparable:
         accepted = " (--allow-missing accepts that)" if report.compared else ""
         print(f"taskvec: {report.incomparable}{accepted}", file=sys.stderr)
-        return NOT_COMPARABLE
-    unused = any(problem.unused for each in readings.values() for problem in each.problems)
-    if unused and not args.allow_missing:
-        # What is in a damaged file is not known, so that it may be what got worse.
-        print(
-            "taskvec: not all files could be used (--allow-missing accepts that)", file=sys.stderr
-        )
         return NOT_COMPARABLE
     return 0
 

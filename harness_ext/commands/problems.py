@@ -10,7 +10,7 @@ from harness_ext.compare.text import visible
 
 
 def tell(problems: Iterable[Problem]) -> None:
-    """A line for each problem; where the file is used nevertheless, that is said."""
+    """A line for each problem; what leaves nothing out that is wanted is said to be no error."""
     for problem in problems:
-        kept = "" if problem.unused else " (used)"
+        kept = "" if problem.unused else " (not an error)"
         print(f"taskvec: {visible(str(problem))}{kept}".replace("\n", "\\n"), file=sys.stderr)

@@ -24,7 +24,7 @@ def row(line: str) -> dict[str, Any]:
     """The object in a line. Raises :class:`DamagedRow` where there is none."""
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedRow(f"cut off, or not JSON ({error})") from error
     if not isinstance(found, dict):
         raise DamagedRow(f"not a row: {line[:80]!r}")

@@ -79,6 +79,7 @@ def _repeated(path: Path, other: Path, evaluations: Sequence[Evaluation]) -> Pro
     return Problem(
         path,
         f"{tasks}: also in {other}, evaluated alike ({first.model}, {first.method}, {first.shots} "
-        f"shots, few-shot seed {first.seed}) on more documents, or on as many and later: that is "
-        "used.",
+        f"shots, few-shot seed {first.seed}) on more documents, or on as many and later. "
+        "That is shown.",
+        unused=False,
     )

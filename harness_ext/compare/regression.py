@@ -126,13 +126,15 @@ class Report:
     """All tasks, and what follows.
 
     needed: how many clusters have to get worse, none better, before a task of 0-or-1 scores can be
-    significant at all, with so many tasks compared.
+    significant at all, with so many tasks compared. unread: files of either side that could not be
+    used; what they hold may be what got worse.
     """
 
     pairing: Pairing
     limits: Limits
     comparisons: tuple[Comparison, ...]
     needed: int
+    unread: int = 0
 
     @property
     def compared(self) -> tuple[Comparison, ...]:
@@ -147,8 +149,11 @@ class Report:
         missing = self.pairing.only_base or any(
             each.why or each.unmatched[0] or each.unscored for each in self.comparisons
         )
-        allowed = self.limits.allow_missing
-        return "not all of BASE could be compared" if missing and not allowed else ""
+        if self.limits.allow_missing:
+            return ""
+        if missing:
+            return "not all of BASE could be compared"
+        return "not all files could be used" if self.unread else ""
 
     def least_drop(self, comparison: Comparison) -> float | None:
         """The least drop of 0-or-1 scores that can be significant; None if none can.

@@ -30,7 +30,7 @@ def read_file(path: Path) -> Reading:
         results = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         return _unusable(path, f"cannot be read ({error.strerror}).")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return _unusable(path, f"cut off, or not JSON ({error}). Evaluate again.")
     if not isinstance(results, dict) or not isinstance(results.get("results"), dict):
         return _unusable(path, "no results file of lm-eval: it has no table `results`.")
@@ -122,11 +122,7 @@ def _metrics(
         metric, _, filtered = name.partition(",")
         if metric in _NO_METRICS or metric.endswith(_STDERR) or isinstance(value, str | list):
             continue
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
+        if _finite(value) is None:
             problems.append(Problem(path, f"{task}: {metric}={value} is no number to compare."))
             continue
         stderr = scores.get(f"{metric}{_STDERR},{filtered}")
@@ -201,8 +197,12 @@ def _date(results: Mapping[str, Any]) -> float:
 
 
 def _finite(value: Any) -> float | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and math.isfinite(value) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # whole numbers have no bounds in JSON
+        return None
 
 
 def _whole(value: Any) -> int | None:

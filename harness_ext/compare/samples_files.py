@@ -133,9 +133,13 @@ def _scores(row: Mapping[str, Any]) -> dict[str, float]:
         value = row.get(name)
         if name in _NO_SCORES or isinstance(value, list | str | dict | None):
             continue
-        if not math.isfinite(value):
-            raise DamagedRow(f"{name}={value} is no number to compare")
-        scores[f"{name}{suffix}"] = float(value)
+        try:
+            scores[f"{name}{suffix}"] = float(value)
+            finite = math.isfinite(value)
+        except OverflowError:  # whole numbers have no bounds in JSON
+            finite = False
+        if not finite:
+            raise DamagedRow(f"{name}={str(value)[:40]} is no number to compare")
     return scores
 
 

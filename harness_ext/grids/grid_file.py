@@ -5,6 +5,7 @@ Nothing heavy is imported and no model is looked at: see `preflight` for what fo
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from harness_ext.grids.grid import Grid, Method, Model, method_name, model_name,
 from harness_ext.parsing import suggestion
 
 LISTS = ("models", "methods", "tasks", "shots", "seeds")
+_MOST = 2**32  # of seeds, by numpy
 SETTINGS = ("limit", "batch_size", "include_path")
 _OF_A_METHOD = ("tasks", "shots", "seeds")
 _DEFAULTS: Mapping[str, Any] = {"models": [{}], "methods": ["tv"], "shots": [0], "seeds": [1234]}
@@ -81,8 +83,11 @@ def _list(source: str, name: str, value: Any) -> list[Any]:
 
 def _numbers(source: str, name: str, entries: Sequence[Any]) -> tuple[int, ...]:
     for entry in entries:
-        if not isinstance(entry, int) or isinstance(entry, bool) or entry < 0:
-            raise UsageError(f"{source}: {name} has {_shown(entry)}; it takes whole numbers ≥ 0.")
+        if not isinstance(entry, int) or isinstance(entry, bool) or not 0 <= entry < _MOST:
+            raise UsageError(
+                f"{source}: {name} has {_shown(entry)}; it takes whole numbers from 0 to "
+                f"{_MOST - 1}."
+            )
     _check_distinct(source, name, [str(entry) for entry in entries])
     return tuple(entries)
 
@@ -98,7 +103,7 @@ def _names(source: str, name: str, entries: Sequence[Any]) -> tuple[str, ...]:
 
 def _limit(source: str, value: Any) -> int | float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and not (number and (value >= 1 or 0 < value < 1)):
+    if value is not None and not (number and 0 < value < math.inf):
         raise UsageError(
             f"{source}: limit is {_shown(value)}; it takes a number of documents ≥ 1, or a share "
             "of them between 0 and 1."

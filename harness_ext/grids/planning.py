@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,15 @@ class Plan:
         return tuple(cell for cell in self.cells if cell not in self.finished)
 
 
+def _check_writable(folder: Path) -> None:
+    """Results have to find a place before hours are spent on them."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise UsageError(
+            f"--output_path {folder}: {there} is no folder that can be written to. Name another."
+        )
+
+
 def plan(grid: Grid, folder: Path, overwrite: bool = False) -> Plan:
     """Find the grid's tasks, check every setting on them, and see what is finished.
 
@@ -43,6 +53,7 @@ def plan(grid: Grid, folder: Path, overwrite: bool = False) -> Plan:
             data cannot be had, and where something else is in a cell's place.
     """
     plugin.activate()
+    _check_writable(folder)
     for model in grid.models:
         for method in grid.methods:
             try:

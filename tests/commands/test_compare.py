@@ -142,6 +142,30 @@ def test_a_damaged_file_is_not_passed_over(base: Path) -> None:
     assert main([str(base), str(base), "--allow-missing"]) == 0
 
 
+def test_a_file_that_could_not_be_used_is_told_where_the_result_is(
+    base: Path, tmp_path: Path
+) -> None:
+    (base / "results_broken.json").write_text("{")
+    paths = [tmp_path / "comment.md", tmp_path / "all.json"]
+    main([str(base), str(base), "--markdown", str(paths[0]), "--json", str(paths[1])])
+    assert "⚠️" in paths[0].read_text() and "Not all files could be used" in paths[0].read_text()
+    assert json.loads(paths[1].read_text())["incomparable"] == "not all files could be used"
+
+
+def test_a_task_that_was_run_twice_is_no_reason_to_refuse(base: Path, tmp_path: Path) -> None:
+    side(base / "again", lambda doc: 1)
+    assert main([str(base), str(base)]) == 0
+
+
+def test_a_closed_pipe_is_no_regression(base: Path) -> None:
+    command = (
+        f"{sys.executable} -m harness_ext compare {base} {base} | true; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode in (0, 141)
+    assert "Traceback" not in done.stderr
+
+
 def test_files_are_written_for_people_and_programs(base: Path, worse: Path, tmp_path: Path) -> None:
     paths = {name: tmp_path / f"out.{name}" for name in ("markdown", "json", "junit")}
     options = [text for name, path in paths.items() for text in (f"--{name}", str(path))]

@@ -19,6 +19,21 @@ def write(folder: Path, right: int = 1, date: float = 1.0, **options: object) ->
     return path
 
 
+@pytest.mark.parametrize("hostile", ["1" + "0" * 400, "[" * 100_000])
+@pytest.mark.parametrize("where", ["results", "samples"])
+def test_numbers_and_nesting_without_bounds_are_told_and_not_raised(
+    tmp_path: Path, hostile: str, where: str
+) -> None:
+    path = write_output(tmp_path / "out", answered(["forward_upper"], lambda doc: 1))
+    if where == "samples":
+        (path,) = path.parent.glob("samples_*")
+    text = path.read_text()
+    old = '"answer_match": 1.0' if where == "samples" else '"answer_match,none": 1.0'
+    assert old in text
+    path.write_text(text.replace(old, f"{old[:-3]}{hostile}", 1))
+    assert read([tmp_path]).problems
+
+
 def test_results_are_found_at_any_depth_and_as_files(tmp_path: Path) -> None:
     write(tmp_path / "a/b/c")
     other = write(tmp_path / "other", method="none")

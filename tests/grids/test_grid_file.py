@@ -77,6 +77,8 @@ def test_a_method_may_stand_twice_under_one_name_for_other_tasks() -> None:
         ({"shots": [-1]}, "shots has -1; it takes whole numbers"),
         ({"shots": [True]}, "shots has True"),
         ({"seeds": ["x"]}, "seeds has 'x'"),
+        ({"seeds": [2**32]}, "seeds has 4294967296; it takes whole numbers from 0 to 4294967295"),
+        ({"limit": float("inf")}, "limit is inf"),
         ({"limit": float("nan")}, "limit is nan"),
         ({"limit": -3}, "limit is -3"),
         ({"limit": "many"}, "limit is 'many'"),

@@ -271,6 +271,16 @@ def test_a_dry_run_shows_the_grid_and_loads_no_model(
     assert found == [] and not contents(tmp_path)
 
 
+def test_a_place_that_cannot_be_written_to_is_found_before_a_model_loads(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = loads(monkeypatch)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file is no folder that can be written to"):
+        bench("--output_path", str(tmp_path / "file/runs"))
+    assert found == []
+
+
 def test_cells_are_read_as_results_like_any_others(
     bench: Bench, folder: Path, tmp_path: Path
 ) -> None:
