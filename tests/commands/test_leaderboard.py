@@ -194,3 +194,16 @@ def test_no_torch_and_no_lm_eval_are_imported(results: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_folder_that_is_given_for_its_heads_is_shown_and_no_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads = Path(__file__).parents[2] / "results/heads/smollm2-135m"
+    write_output(tmp_path / "out", answered(["forward_upper"], lambda doc: 1))
+    page = tmp_path / "board.html"
+    assert main(["leaderboard", str(tmp_path / "out"), str(heads), "--output", str(page)]) == 0
+    assert "no results of lm-eval" not in capsys.readouterr().err
+    assert "Attention heads" in page.read_text()
+    assert main(["leaderboard", str(tmp_path / "out"), str(heads), "--format", "csv"]) == 0
+    assert "no results of lm-eval" in capsys.readouterr().err

@@ -99,12 +99,6 @@ def test_problems_are_told_file_by_file_without_the_machine() -> None:
     assert "/home" not in text and "anna" not in text
 
 
-def test_a_folder_that_was_given_for_its_heads_is_no_problem() -> None:
-    problem = Problem(Path("heads"), "no results of lm-eval in it")
-    assert "no results of lm-eval" in page(grid(), [problem])
-    assert "no results of lm-eval" not in page(grid(), [problem], heads=[head_scores()])
-
-
 def test_what_lm_eval_wrote_becomes_a_page(tmp_path: Path) -> None:
     tasks = ("forward_upper", "bijection_upper")
     for method, shots in (("tv", 0), ("none", 10)):
