@@ -8,13 +8,10 @@ its task has no prompt.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from harness_ext.compare.evaluations import Evaluation, Sample
-
-PromptOf = Callable[[Evaluation, Sample], "str | None"]
+from harness_ext.compare.evaluations import Evaluation, PromptOf, Sample
 
 
 def rebuilder() -> PromptOf:

@@ -73,12 +73,13 @@ def _telling(evaluations: Iterable[Evaluation]) -> Mapping[tuple[str, str], set[
         groups[each.model, each.method].append(each)
         models[each.model].append(each)
     return {
-        (model, method): _differing(group) | (_differing(models[model]) & {*MODEL_SETTINGS})
+        (model, method): differing(group) | (differing(models[model]) & {*MODEL_SETTINGS})
         for (model, method), group in groups.items()
     }
 
 
-def _differing(evaluations: Sequence[Evaluation]) -> set[str]:
+def differing(evaluations: Sequence[Evaluation]) -> set[str]:
+    """The names of the settings that are not the same in all evaluations."""
     values: dict[str, set[str]] = defaultdict(set)
     for each in evaluations:
         for name, value in each.settings.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,3 +109,7 @@ class Reading:
 
     evaluations: tuple[Evaluation, ...]
     problems: tuple[Problem, ...]
+
+
+PromptOf = Callable[[Evaluation, Sample], "str | None"]
+"""Builds the prompt of a sample that was kept without it; None where it is not known."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness_ext.compare.board_rows import MODEL_SETTINGS, Row
+from harness_ext.compare.board_rows import MODEL_SETTINGS, Row, differing
 from harness_ext.compare.evaluations import Evaluation
 from harness_ext.compare.text import listed, visible
 from harness_ext.errors import UsageError
@@ -81,9 +81,7 @@ def pair(base: _Side, new: _Side) -> Pairing:
         Pair(task, place, tuple(sorted(own, key=lambda both: both[0].seed or 0)))
         for (task, place), own in groups.items()
     )
-    return Pairing(
-        pairs, _only(ours, theirs, places), _only(theirs, ours, places), _varied(pairs, places)
-    )
+    return Pairing(pairs, _only(ours, theirs, places), _only(theirs, ours, places), _varied(pairs))
 
 
 @dataclass(frozen=True)
@@ -134,16 +132,9 @@ def _telling(sides: Sequence[_Side], told: Sequence[str]) -> dict[_Key, set[str]
             found[_group(each, told)].append(each)
             models[_group(each, told)[0]].append(each)
         for group, own in found.items():
-            several = _several(own) | (_several(models[group[0]]) & {*MODEL_SETTINGS})
+            several = differing(own) | (differing(models[group[0]]) & {*MODEL_SETTINGS})
             telling[group] = telling.get(group, set()) | several
     return telling
-
-
-def _several(evaluations: Sequence[Evaluation]) -> set[str]:
-    names = {name for each in evaluations for name in each.settings}
-    return {
-        name for name in names if len({repr(each.settings.get(name)) for each in evaluations}) > 1
-    }
 
 
 def _by_key(side: _Side, places: _Places, name: str) -> dict[_Key, Evaluation]:
@@ -171,7 +162,7 @@ def _only(
     return tuple(names)
 
 
-def _varied(pairs: Sequence[Pair], places: _Places) -> dict[str, tuple[str, str]]:
+def _varied(pairs: Sequence[Pair]) -> dict[str, tuple[str, str]]:
     """All in which the two evaluations of a pair differ; between methods, settings of both."""
     found: dict[str, tuple[list[str], list[str]]] = {}
     for one, other in (both for each in pairs for both in each.evaluations):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import html
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness_ext.compare.evaluations import Evaluation, Sample
+from harness_ext.compare.evaluations import PromptOf
 from harness_ext.compare.regression import (
     BETTER,
     NOT_COMPARABLE,
@@ -27,7 +27,6 @@ from harness_ext.compare.tables import interval, markdown
 from harness_ext.compare.text import clip, clip_start, listed, number, visible
 from harness_ext.compare.text import count as count_of
 
-PromptOf = Callable[[Evaluation, Sample], "str | None"]
 NAME, PROMPT, ANSWER = 60, 300, 80
 _STYLES = {WORSE: "bold red", TOLERATED: "yellow", BETTER: "green", NOT_COMPARABLE: "magenta"}
 _HEAD = ("task", "BASE", "NEW", "difference", "p (Holm)", "lost", "gained", "outcome")

@@ -6,6 +6,7 @@ import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,14 +91,9 @@ def _add(samples: list[Sample], row: Mapping[str, Any]) -> None:
     if samples and row.get("filter") not in (None, "none"):
         for number, other in enumerate(samples):
             if other.doc_hash == sample.doc_hash and not other.scores.keys() & sample.scores:
-                samples[number] = _with_scores(other, sample.scores)
+                samples[number] = replace(other, scores={**other.scores, **sample.scores})
                 return
     samples.append(sample)
-
-
-def _with_scores(sample: Sample, scores: Mapping[str, float]) -> Sample:
-    fields = {name: getattr(sample, name) for name in Sample.__slots__}
-    return Sample(**{**fields, "scores": {**sample.scores, **scores}})
 
 
 def _sample(row: Mapping[str, Any]) -> Sample:
@@ -117,7 +113,7 @@ def _sample(row: Mapping[str, Any]) -> Sample:
         query=query,
         target=str(row.get("target", "")),
         answer=_answer(row),
-        prompt=_prompt(row),
+        prompt=_argument(row, 0, 0),
         scores=_scores(row),
     )
 
@@ -154,10 +150,6 @@ def _answer(row: Mapping[str, Any]) -> str:
         best = likelihoods.index(max(likelihoods))
         return _argument(row, best, 1) or f"choice {best + 1}"
     return answers[0] if isinstance(answers[0], str) else str(answers[0])
-
-
-def _prompt(row: Mapping[str, Any]) -> str | None:
-    return _argument(row, 0, 0)
 
 
 def _argument(row: Mapping[str, Any], request: int, number: int) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +22,6 @@ from harness_ext.grids.cells import KEY, Cell, damage, save, scores_of
 from harness_ext.grids.environment import described_once
 from harness_ext.grids.grid import Grid, Model
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True)
 class Done:
@@ -40,8 +37,7 @@ def run(grid: Grid, todo: Sequence[Cell], folder: Path, manager: TaskManager) ->
 
     A cell that raises :class:`UsageError` is told with its message, and the next one is run.
 
-    Raises :class:`UsageError` where a model cannot be loaded, or is not the one that finished
-    cells of its name were made with.
+    Raises :class:`UsageError` where a model cannot be loaded.
     """
     with described_once():
         for model, own in groupby(todo, key=lambda cell: cell.model):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness_ext.compare.board_rows import Row
-from harness_ext.compare.evaluations import Evaluation, Sample
+from harness_ext.compare.evaluations import Evaluation, PromptOf, Sample
 from harness_ext.compare.text import clip, clip_start
-
-PromptOf = Callable[[Evaluation, Sample], "str | None"]
 
 EACH = 3
 """At most so many of an evaluation,"""

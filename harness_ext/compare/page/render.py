@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from harness_ext import __version__
 from harness_ext.compare.board_rows import rows_of
-from harness_ext.compare.evaluations import Reading
+from harness_ext.compare.evaluations import PromptOf, Reading
 from harness_ext.compare.leaderboard import Leaderboard
 from harness_ext.compare.page import failures, gap, svg
 from harness_ext.compare.page.board import board_table
@@ -37,7 +37,7 @@ def render(
     table1: Table1 | None = None,
     *,
     heads: Sequence[HeadScores] = (),
-    prompt_of: failures.PromptOf | None = None,
+    prompt_of: PromptOf | None = None,
     sources: Sequence[Path] = (),
     command: str = "",
     made: datetime,
