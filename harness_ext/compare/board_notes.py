@@ -19,17 +19,23 @@ HASH = 12
 
 
 def version_notes(rows: Mapping[Row, Sequence[Evaluation]]) -> list[str]:
-    """Versions that differ among the rows, and weights that differ among the rows of a model."""
+    """Versions that differ among the rows, and weights that differ among the rows of a model.
+
+    The versions of a task's definition are its own.
+    """
     everything = [(row, each) for row, own in rows.items() for each in own]
-    notes = [_differing(name, everything) for name in VERSIONS]
+    notes = [_differing(name, _facts(name, everything)) for name in VERSIONS]
+    versions: dict[str, list[tuple[Row, object]]] = defaultdict(list)
     models: dict[str, list[tuple[Row, Evaluation]]] = defaultdict(list)
     for row, each in everything:
+        versions[each.task].append((row, each.version))
         models[row.model].append((row, each))
+    notes += [_differing(f"version of {task}", told) for task, told in versions.items()]
     for model, own in models.items():
-        notes += [_differing(name, own, f"{model}: ") for name in OF_A_MODEL]
+        notes += [_differing(f"{model}: {name}", _facts(name, own)) for name in OF_A_MODEL]
         for dtype in sorted({str(each.settings.get("dtype")) for _, each in own}):
             alike = [(row, each) for row, each in own if str(each.settings.get("dtype")) == dtype]
-            notes.append(_differing(WEIGHTS, alike, f"{model}: "))
+            notes.append(_differing(f"{model}: {WEIGHTS}", _facts(WEIGHTS, alike)))
     return [note for note in notes if note]
 
 
@@ -77,21 +83,25 @@ def seed_notes(cells: Mapping[tuple[Row, str], Cell]) -> list[str]:
     return [f"Few-shot seeds differ: {'; '.join(parts)}."]
 
 
-def _differing(name: str, own: Sequence[tuple[Row, Evaluation]], about: str = "") -> str:
+def _facts(name: str, own: Sequence[tuple[Row, Evaluation]]) -> list[tuple[Row, object]]:
+    return [(row, each.facts.get(name)) for row, each in own]
+
+
+def _differing(name: str, told: Sequence[tuple[Row, object]]) -> str:
     """Such as `lm-eval differs: 0.4.12 (a · tv), 0.4.13 (b · tv).`; empty where it is the same."""
     values: dict[str, list[str]] = defaultdict(list)
-    for row, each in own:
+    for row, found in told:
         # What was not written down is no other value.
-        if name not in each.facts:
+        if found is None:
             continue
-        value = str(each.facts[name])
+        value = str(found)
         own_rows = values[value[:HASH] if name.endswith("sha256") else value]
         if row.name not in own_rows:
             own_rows.append(row.name)
     if len(values) < 2:
         return ""
     parts = (f"{value} ({listed(names, 3)})" for value, names in sorted(values.items()))
-    return f"{about}{name} differs: {'; '.join(parts)}."
+    return f"{name} differs: {'; '.join(parts)}."
 
 
 def _places(places: Sequence[tuple[Row, str]]) -> str:

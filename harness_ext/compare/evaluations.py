@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 Key = tuple[Any, ...]
+STEERING_SEED = "steering seed"
+"""The fact that tells which draws steering made itself; plain models have none."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +36,25 @@ class Sample:
         doc_hash: of the document asked about: equal hashes are equal documents.
         cluster: what may depend on each other share it: a pair of words, else a query, else the
             document itself.
-        query, target, answer: as text; a choice among answers is the text of the chosen one.
+        query, target, answer: as text; a choice among answers is the text of the chosen one. The
+            answer is None where none was asked for, as where a document's likelihood was.
         prompt: the text that the model continued; None where it was not kept.
         scores: by metric, finite numbers.
+        answers: by metric, where what is scored is another text than `answer`.
     """
 
     doc_hash: str
     cluster: str
     query: str
     target: str
-    answer: str
+    answer: str | None
     prompt: str | None
     scores: Mapping[str, float]
+    answers: Mapping[str, str] = field(default_factory=dict)
+
+    def answered(self, metric: str) -> str | None:
+        """What the metric scores."""
+        return self.answers.get(metric, self.answer)
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,7 @@ class Evaluation:
         settings: all that may make two rows of one model and method differ: dtype, revision, and
             the arguments of the model and of steering but for the seed.
         task, shots, seed: the seed is lm-eval's few-shot seed; None where it is not told.
+        version: of the task's definition, as text.
         group: the groups of the task, as lm-eval's results file names them.
         metrics: by `metric` or, with a filter, `metric,filter`.
         samples: None where they were not logged or cannot be used.
@@ -92,6 +102,7 @@ class Evaluation:
     metrics: Mapping[str, Metric]
     samples: tuple[Sample, ...] | None
     documents: int | None
+    version: str | None = None
     steering: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     date: float = 0.0
@@ -100,7 +111,8 @@ class Evaluation:
     def key(self) -> Key:
         """What no two evaluations of a table may share."""
         settings = tuple(sorted((name, repr(value)) for name, value in self.settings.items()))
-        return (self.model, self.method, settings, self.task, self.shots, self.seed)
+        seeds = (self.seed, self.facts.get(STEERING_SEED))
+        return (self.model, self.method, settings, self.task, self.shots, seeds)
 
 
 @dataclass(frozen=True)

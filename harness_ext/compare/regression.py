@@ -88,7 +88,8 @@ class Comparison:
         documents, clusters: what is compared; with several seeds a document counts once for each.
         unmatched: documents that only BASE, and that only NEW has.
         unscored: documents of both that either has no score of.
-        changed: how many answers are other texts.
+        answered, changed: of how many documents both answers are texts, and how many of these
+            are other texts.
         flips: documents that are answered worse or better, worst first.
         outcome: what all this says; why: the reason why nothing can be compared.
     """
@@ -105,6 +106,7 @@ class Comparison:
     clusters: int = 0
     unmatched: tuple[int, int] = (0, 0)
     unscored: int = 0
+    answered: int = 0
     changed: int = 0
     flips: tuple[Flip, ...] = ()
     outcome: str = NOT_COMPARABLE
@@ -126,8 +128,8 @@ class Report:
     """All tasks, and what follows.
 
     needed: how many clusters have to get worse, none better, before a task of 0-or-1 scores can be
-    significant at all, with so many tasks compared. unread: files of either side that could not be
-    used; what they hold may be what got worse.
+    significant where it is the only one of so many that gets worse. unread: files of either side
+    that could not be used; what they hold may be what got worse.
     """
 
     pairing: Pairing
@@ -146,6 +148,8 @@ class Report:
         """Why nothing follows where nothing is worse; empty where something does."""
         if not self.compared:
             return "nothing could be compared"
+        if self.limits.max_changed is not None and not self.answered:
+            return "--max-changed has no answers to look at"
         missing = self.pairing.only_base or any(
             each.why or each.unmatched[0] or each.unscored for each in self.comparisons
         )
@@ -164,10 +168,15 @@ class Report:
         return self.needed / comparison.documents if enough else None
 
     @property
+    def answered(self) -> int:
+        """How many answers there are to look at; likelihoods of documents are none."""
+        return sum(each.answered for each in self.compared)
+
+    @property
     def changed(self) -> float:
         """The share of answers that are other texts."""
-        documents = sum(each.documents for each in self.compared)
-        return sum(each.changed for each in self.compared) / documents if documents else 0.0
+        changed = sum(each.changed for each in self.compared)
+        return changed / self.answered if self.answered else 0.0
 
     @property
     def too_many_changed(self) -> bool:
@@ -193,7 +202,8 @@ def compare(pairing: Pairing, limits: Limits, metric: str | None = None) -> Repo
     for number, p_value in zip(held, adjusted, strict=True):
         each = replace(found[number], adjusted=p_value)
         found[number] = replace(each, outcome=_outcome(each, limits))
-    needed = math.ceil(math.log2(2 * max(1, len(held)) / limits.alpha))
+    # The least k with 2 · 2^-k · tasks below alpha.
+    needed = math.floor(math.log2(2 * max(1, len(held)) / limits.alpha)) + 1
     return Report(pairing, limits, tuple(found), needed)
 
 
@@ -262,6 +272,10 @@ def _compared(
     for flip in flips:
         total, count = sums[flip.base.cluster]
         sums[flip.base.cluster] = (total + flip.change, count + 1)
+    answers = [
+        (one.answered(column.metric), two.answered(column.metric)) for _, one, two in matched
+    ]
+    told = [both for both in answers if None not in both]
     p_value, test = _tested(sums.values(), _is_binary(column, flips))
     mean = math.fsum(flip.change for flip in flips) / len(flips)
     return replace(
@@ -278,7 +292,8 @@ def _compared(
         test=test,
         documents=len(flips),
         clusters=len(sums),
-        changed=sum(flip.base.answer != flip.new.answer for flip in flips),
+        answered=len(told),
+        changed=sum(base != new for base, new in told),
         flips=tuple(sorted((f for f in flips if f.change), key=lambda flip: flip.change)),
         outcome=NONE,
     )

@@ -36,7 +36,10 @@ def as_json(report: Report, prompt_of: PromptOf) -> str:
 
 
 def as_junit(report: Report) -> str:
-    """A test case for every comparison, and one for the share of answers that may change."""
+    """A test case for every comparison, and for what else decides of the exit status.
+
+    What cannot be compared is skipped; that not all could be is an error of its own.
+    """
     suite = ElementTree.Element("testsuite", name=SUITE)
     for each in report.comparisons:
         case = ElementTree.SubElement(suite, "testcase", classname=SUITE, name=_xml(each.pair.name))
@@ -48,7 +51,7 @@ def as_junit(report: Report) -> str:
                 f"{len(each.lost)} lost, {len(each.gained)} gained"
             )
             failure = ElementTree.SubElement(case, "failure", message=_xml(message), type=WORSE)
-            failure.text = _xml("\n".join(_flip_line(flip) for flip in each.lost))
+            failure.text = _xml("\n".join(_flip_line(flip, each.metric) for flip in each.lost))
         elif each.outcome == NOT_COMPARABLE:
             ElementTree.SubElement(case, "skipped", message=_xml(each.why))
     for side, names in (("BASE", report.pairing.only_base), ("NEW", report.pairing.only_new)):
@@ -62,11 +65,12 @@ def as_junit(report: Report) -> str:
         if report.too_many_changed:
             message = f"{report.changed:.4f}, allowed {report.limits.max_changed}"
             ElementTree.SubElement(case, "failure", message=message, type="changed")
-    for name in ("failure", "skipped"):
-        key = "failures" if name == "failure" else name
+    case = ElementTree.SubElement(suite, "testcase", classname=SUITE, name="all can be compared")
+    if report.incomparable:
+        ElementTree.SubElement(case, "error", message=report.incomparable, type=NOT_COMPARABLE)
+    for name, key in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(key, str(len(suite.findall(f"testcase/{name}"))))
     suite.set("tests", str(len(suite)))
-    suite.set("errors", "0")
     text: str = ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
     return text + "\n"
 
@@ -94,30 +98,29 @@ def _comparison(each: Comparison, prompt_of: PromptOf) -> dict[str, Any]:
         "only_in_base": each.unmatched[0],
         "only_in_new": each.unmatched[1],
         "unscored": each.unscored,
+        "answered": each.answered,
         "changed": each.changed,
         "files": [[str(side.path) for side in both] for both in each.pair.evaluations],
-        "flips": [_flip(flip, prompt_of) for flip in each.flips],
+        "flips": [_flip(flip, each.metric, prompt_of) for flip in each.flips],
     }
 
 
-def _flip(flip: Flip, prompt_of: PromptOf) -> dict[str, Any]:
+def _flip(flip: Flip, metric: str, prompt_of: PromptOf) -> dict[str, Any]:
     return {
         "doc_hash": flip.new.doc_hash,
         "seed": flip.evaluation.seed,
         "query": flip.new.query,
         "prompt": flip.new.prompt or flip.base.prompt or prompt_of(flip.evaluation, flip.new),
         "target": flip.new.target,
-        "base": flip.base.answer,
-        "new": flip.new.answer,
+        "base": flip.base.answered(metric),
+        "new": flip.new.answered(metric),
         "change": flip.change,
     }
 
 
-def _flip_line(flip: Flip) -> str:
-    return (
-        f"{flip.new.query!r}: {flip.base.answer!r} in BASE, {flip.new.answer!r} in NEW, target "
-        f"{flip.new.target!r}"
-    )
+def _flip_line(flip: Flip, metric: str) -> str:
+    base, new = (side.answered(metric) for side in (flip.base, flip.new))
+    return f"{flip.new.query!r}: {base!r} in BASE, {new!r} in NEW, target {flip.new.target!r}"
 
 
 def _xml(text: str) -> str:

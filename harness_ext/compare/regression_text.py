@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import textwrap
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness_ext.compare.evaluations import PromptOf
+from harness_ext.compare.evaluations import PromptOf, Sample
 from harness_ext.compare.regression import (
     BETTER,
     NOT_COMPARABLE,
@@ -36,7 +37,7 @@ _TERMINAL = ("task", "BASE", "NEW", "difference", "p\n(Holm)", "lost,\ngained", 
 _OUTCOME = 14
 _LISTED = 20
 # What it means that a results file does not tell; of other facts it says nothing.
-_ABSENT = {"limit": "none", "chat template": "none", "system instruction": "none"}
+_ABSENT = {"limit": "none", "system instruction": "none"}
 # GitHub refuses comments of more than 65,536 characters.
 COMMENT = 65_000
 
@@ -85,19 +86,32 @@ def notes(report: Report) -> list[str]:
                 f"{each.pair.name}: {each.unscored} documents of both sides are left out, as they "
                 f"have no {each.metric} on one."
             )
+    metrics: dict[str, list[str]] = defaultdict(list)
+    for each in report.compared:
+        metrics[each.metric].append(each.pair.name)
+    if metrics:
+        parts = (
+            name if len(metrics) == 1 else f"{name} ({listed(own)})"
+            for name, own in metrics.items()
+        )
+        found.append(f"Compared by {', '.join(parts)}.")
     drops = [(each, drop) for each in report.compared if (drop := report.least_drop(each))]
     if drops:
         least, most = (f"{pick(drop for _, drop in drops):.2f}" for pick in (min, max))
         found.append(
             f"{report.needed} queries have to get worse and none better before a task of 0-or-1 "
-            f"scores can be significant: a drop of {least}"
+            f"scores can be significant that is the only one to get worse: a drop of {least}"
             f"{f' to {most}, by the size of the task' if most != least else ''}."
         )
-    small = [each.pair.name for each in report.compared if report.least_drop(each) is None]
+    small = [
+        each.pair.name
+        for each in report.compared
+        if report.least_drop(each) is None and each.adjusted >= report.limits.alpha
+    ]
     if small:
         found.append(
-            f"Of fewer than {report.needed} queries, too few for any drop to be significant: "
-            f"{', '.join(small)}."
+            f"Of fewer than {report.needed} queries, too few for a drop to be significant where "
+            f"no other task gets worse: {listed(small, _LISTED)}."
         )
     tests = sorted({each.test for each in report.compared})
     if tests:
@@ -114,8 +128,12 @@ def _facts(report: Report) -> list[str]:
     found: dict[str, tuple[set[str], set[str]]] = {}
     pairs = (both for each in report.comparisons for both in each.pair.evaluations)
     for base, new in pairs:
-        for name in dict.fromkeys((*base.facts, *new.facts)):
-            values = [each.facts.get(name, _ABSENT.get(name)) for each in (base, new)]
+        facts = [
+            {**_ABSENT, f"version of {each.task}": each.version, **each.facts}
+            for each in (base, new)
+        ]
+        for name in dict.fromkeys((*facts[0], *facts[1])):
+            values = [own.get(name) for own in facts]
             if None not in values and values[0] != values[1]:
                 for own, value in zip(found.setdefault(name, (set(), set())), values, strict=True):
                     own.add(clip(str(value), NAME))
@@ -240,10 +258,15 @@ def _lines(flip: Flip, each: Comparison, prompt_of: PromptOf) -> list[str]:
     return [
         asked,
         f"  target  {_shown(flip.new.target, ANSWER)}",
-        f"  BASE    {_shown(flip.base.answer, ANSWER)}",
-        f"  NEW     {_shown(flip.new.answer, ANSWER)}{scores}",
+        f"  BASE    {_answer(flip.base, each)}",
+        f"  NEW     {_answer(flip.new, each)}{scores}",
         "",
     ]
+
+
+def _answer(sample: Sample, each: Comparison) -> str:
+    answer = sample.answered(each.metric)
+    return "–" if answer is None else _shown(answer, ANSWER)
 
 
 def _prompt(prompt: str) -> str:

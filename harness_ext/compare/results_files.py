@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness_ext.compare.evaluations import Evaluation, Metric, Problem, Reading, Sample
+from harness_ext.compare.evaluations import (
+    STEERING_SEED,
+    Evaluation,
+    Metric,
+    Problem,
+    Reading,
+    Sample,
+)
 from harness_ext.compare.samples_files import read_samples
 
 RESULTS = "results.json"
@@ -17,6 +24,8 @@ RESULTS = "results.json"
 _NO_METRICS = ("name", "alias", "sample_len", "sample_count", "answer_match_stderr")
 _STDERR = "_stderr"
 _NO_SETTINGS = ("pretrained", "seed", "token", "use_auth_token", "method", "ablate")
+# Of a hash of lm-eval, enough to tell two texts apart.
+_TOLD = 8
 _TORCH = re.compile(r"PyTorch version: (\S+)")
 
 
@@ -40,7 +49,7 @@ def read_file(path: Path) -> Reading:
             "written by a release of lm-eval that this one cannot read (no `configs` or `config`; "
             f"lm_eval_version={results.get('lm_eval_version')!r}). Evaluate again with 0.4.",
         )
-    samples, problems = read_samples(path, list(results["configs"]))
+    samples, problems = read_samples(path, results["configs"])
     evaluations = []
     for task in results["configs"]:
         if not isinstance(results["results"].get(task), dict):
@@ -80,6 +89,7 @@ def _evaluation(
         return None, [*problems, Problem(path, f"{task}: no score that is a number.")]
     config = results["config"]
     count = within(results, "n-samples", task).get("effective")
+    version = within(results, "versions").get(task)
     if samples is not None and isinstance(count, int) and len(samples) != count:
         problems.append(
             Problem(
@@ -93,7 +103,7 @@ def _evaluation(
         path=path,
         model=plain_name(_text(results.get("model_name")) or _asked(config) or "unknown"),
         method=_method(config),
-        settings=_settings(config),
+        settings={**_settings(config), **_asking(results)},
         task=task,
         shots=_whole(within(results, "n-shot").get(task)),
         seed=_whole(config.get("fewshot_seed")),
@@ -105,6 +115,7 @@ def _evaluation(
         metrics=metrics,
         samples=samples,
         documents=_whole(count) if samples is None else len(samples),
+        version=None if version is None else str(version),
         steering=within(config, "steering", "tasks", task),
         facts=_facts(results),
         date=_date(results),
@@ -157,6 +168,17 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def _asking(results: Mapping[str, Any]) -> dict[str, Any]:
+    """How lm-eval was told to ask, where it was told: texts by their hashes, as it keeps them."""
+    found = {"gen_kwargs": results["config"].get("gen_kwargs")}
+    for name in ("chat_template", "system_instruction"):
+        if results.get(name):
+            found[name] = str(results.get(f"{name}_sha") or results[name])[:_TOLD]
+    if "chat_template" in found:
+        found["fewshot_as_multiturn"] = results.get("fewshot_as_multiturn")
+    return {name: value for name, value in found.items() if value not in (None, "", {})}
+
+
 def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     """Of `model_args`, which lm-eval keeps as a mapping or as the text of the command line."""
     given = config.get("model_args")
@@ -181,9 +203,10 @@ def _facts(results: Mapping[str, Any]) -> dict[str, Any]:
         "revision": config.get("model_revision"),
         "commit of the model": config.get("model_sha"),
         "limit": config.get("limit"),
-        "chat template": bool(results.get("chat_template")) or None,
         "system instruction": results.get("system_instruction"),
-        "steering seed": within(config, "steering", "arguments").get("seed"),
+        STEERING_SEED: None
+        if _method(config) == "none"
+        else within(config, "steering", "arguments").get("seed"),
         **{
             name.replace("_", " "): value
             for name, value in within(config, "steering", "model").items()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness_ext.compare import json_rows
+from harness_ext.compare.answers import answers_of, argument
 from harness_ext.compare.evaluations import Problem, Sample
 from harness_ext.compare.json_rows import DamagedRow
 
@@ -19,10 +20,13 @@ HASH = 16
 _NO_SCORES = ("answer_match_stderr",)
 
 Samples = dict[str, tuple[Sample, ...]]
+_Document = tuple[str, str]
 
 
-def read_samples(results_path: Path, tasks: Iterable[str]) -> tuple[Samples, list[Problem]]:
+def read_samples(results_path: Path, tasks: Mapping[str, Any]) -> tuple[Samples, list[Problem]]:
     """The samples of the tasks that stand beside a results file, and what is wrong with them.
+
+    tasks: each with its configuration.
 
     A task whose samples are damaged, in part or as a whole, has none: half of them would be
     another test set. Tasks without a samples file are left out without a word.
@@ -30,7 +34,7 @@ def read_samples(results_path: Path, tasks: Iterable[str]) -> tuple[Samples, lis
     found: Samples = {}
     problems: list[Problem] = []
     for path, named in _files(results_path, tasks):
-        rows: dict[str, list[Sample]] = defaultdict(list)
+        rows: dict[str, dict[_Document, Sample]] = defaultdict(dict)
         damaged: dict[str, Problem] = {}
         try:
             lines = json_rows.lines(path)
@@ -47,16 +51,11 @@ def read_samples(results_path: Path, tasks: Iterable[str]) -> tuple[Samples, lis
                     damaged.setdefault(each, _problem(path, number, each, error))
                 continue
             try:
-                _add(rows[task], row)
+                _add(rows[task], row, _delimiter(tasks.get(task)))
             except DamagedRow as error:
                 damaged.setdefault(task, _problem(path, number, task, error))
-        for task in rows:
-            if task not in damaged and (twice := _twice(rows[task])):
-                damaged[task] = Problem(
-                    path, f"{task}: document {twice} stands twice; its samples are not used."
-                )
         problems += damaged.values()
-        found |= {task: tuple(own) for task, own in rows.items() if own and task not in damaged}
+        found |= {task: _numbered(own) for task, own in rows.items() if own and task not in damaged}
     return found, problems
 
 
@@ -65,7 +64,7 @@ def _files(results_path: Path, tasks: Iterable[str]) -> Iterator[tuple[Path, str
     recorded = results_path.with_name(SAMPLES)
     if recorded.exists():
         yield recorded, None
-    date = results_path.stem.partition("_")[2]
+    date = results_path.stem.rpartition("_")[2]
     for task in tasks:
         # lm-eval writes the task's name as it is.
         path = results_path.parent / f"samples_{task}_{date}.jsonl"
@@ -85,45 +84,74 @@ def _task(row: Mapping[str, Any]) -> str:
     return task
 
 
-def _add(samples: list[Sample], row: Mapping[str, Any]) -> None:
-    """Add a row; one of another filter adds its scores to the document's sample."""
-    sample = _sample(row)
-    if samples and row.get("filter") not in (None, "none"):
-        for number, other in enumerate(samples):
-            if other.doc_hash == sample.doc_hash and not other.scores.keys() & sample.scores:
-                samples[number] = replace(other, scores={**other.scores, **sample.scores})
-                return
-    samples.append(sample)
+def _add(samples: dict[_Document, Sample], row: Mapping[str, Any], delimiter: str) -> None:
+    """Add a row; one of another filter adds its scores and answers to the document's sample."""
+    sample = _sample(row, delimiter)
+    # Equal documents of a task have numbers of their own; recorded ones have hashes of their own.
+    document = (sample.doc_hash, str(row.get("doc_id")))
+    other = samples.setdefault(document, sample)
+    if other is sample:
+        return
+    if not sample.scores or other.scores.keys() & sample.scores:
+        raise DamagedRow(f"document {sample.doc_hash} stands twice")
+    answers = {
+        metric: answer
+        for metric in sample.scores
+        if (answer := sample.answered(metric)) is not None and answer != other.answer
+    }
+    samples[document] = replace(
+        other, scores={**other.scores, **sample.scores}, answers={**other.answers, **answers}
+    )
 
 
-def _sample(row: Mapping[str, Any]) -> Sample:
+def _numbered(samples: Mapping[_Document, Sample]) -> tuple[Sample, ...]:
+    """The samples, those of equal documents told apart by their order."""
+    times = Counter[str]()
+    found = []
+    for sample in samples.values():
+        times[sample.doc_hash] += 1
+        number = times[sample.doc_hash]
+        found.append(
+            sample if number == 1 else replace(sample, doc_hash=f"{sample.doc_hash}.{number}")
+        )
+    return tuple(found)
+
+
+def _delimiter(config: Any) -> str:
+    found = config.get("target_delimiter") if isinstance(config, dict) else None
+    return found if isinstance(found, str) else " "
+
+
+def _sample(row: Mapping[str, Any], delimiter: str) -> Sample:
     doc_hash = row.get("doc_hash")
     if not isinstance(doc_hash, str) or not doc_hash:
         raise DamagedRow(f"doc_hash={doc_hash!r}: without it answers cannot be paired")
     # A recorded row is flat, lm-eval's keeps the document apart.
     document = row["doc"] if isinstance(row.get("doc"), dict) else row
     query = _first_text(document, ("query", "question", "sentence", "text", "input"))
+    # Enough to tell documents apart, and what recorded results hold.
+    name, dot, number = doc_hash.partition(".")
+    name = name[:HASH]
+    suffix = "" if row.get("filter") in (None, "none") else f",{row['filter']}"
+    answers = answers_of(row, delimiter)
     return Sample(
-        # Enough to tell documents apart, and what recorded results hold.
-        doc_hash=doc_hash[:HASH],
+        doc_hash=f"{name}{dot}{number}",
         cluster=next(
-            (document[name] for name in ("pair", "query") if isinstance(document.get(name), str)),
-            doc_hash[:HASH],
+            (document[of] for of in ("pair", "query") if isinstance(document.get(of), str)), name
         ),
         query=query,
         target=str(row.get("target", "")),
-        answer=_answer(row),
-        prompt=_argument(row, 0, 0),
-        scores=_scores(row),
+        answer=answers.pop("", None),
+        prompt=argument(row, 0, 0),
+        scores=_scores(row, suffix),
+        answers={f"{metric}{suffix}": answer for metric, answer in answers.items()},
     )
 
 
-def _scores(row: Mapping[str, Any]) -> dict[str, float]:
+def _scores(row: Mapping[str, Any], suffix: str) -> dict[str, float]:
     names = row.get("metrics")
     if not isinstance(names, list):  # a recorded row: what is 0 or 1 in it is a score
         names = [name for name in row if isinstance(row[name], int | float)]
-    own = row.get("filter")
-    suffix = "" if own in (None, "none") else f",{own}"
     scores = {}
     for name in names:
         value = row.get(name)
@@ -139,40 +167,5 @@ def _scores(row: Mapping[str, Any]) -> dict[str, float]:
     return scores
 
 
-def _answer(row: Mapping[str, Any]) -> str:
-    if isinstance(row.get("answer"), str):
-        return row["answer"]
-    answers = row.get("filtered_resps")
-    if not isinstance(answers, list) or not answers:
-        return ""
-    if all(isinstance(answer, list) and answer for answer in answers):  # log-likelihoods
-        likelihoods = [_number(answer[0]) for answer in answers]
-        best = likelihoods.index(max(likelihoods))
-        return _argument(row, best, 1) or f"choice {best + 1}"
-    return answers[0] if isinstance(answers[0], str) else str(answers[0])
-
-
-def _argument(row: Mapping[str, Any], request: int, number: int) -> str | None:
-    """What lm-eval asked the model: argument 0 is the prompt, 1 a continuation that is scored."""
-    arguments = row.get("arguments")
-    if isinstance(arguments, dict):
-        requested = arguments.get(f"gen_args_{request}")
-        found = requested.get(f"arg_{number}") if isinstance(requested, dict) else None
-        return found if isinstance(found, str) else None
-    return None
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return -math.inf
-
-
 def _first_text(document: Mapping[str, Any], names: Iterable[str]) -> str:
     return next((document[name] for name in names if isinstance(document.get(name), str)), "")
-
-
-def _twice(samples: list[Sample]) -> str | None:
-    counts = Counter(sample.doc_hash for sample in samples)
-    return next((name for name, times in counts.items() if times > 1), None)

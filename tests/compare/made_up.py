@@ -42,6 +42,7 @@ def evaluation(
     documents: int | None = None,
     facts: Mapping[str, Any] | None = None,
     steering: Mapping[str, Any] | None = None,
+    version: str | None = None,
     path: Path = Path("results.json"),
 ) -> Evaluation:
     """One evaluation; equal places in `scores` are equal documents of a task."""
@@ -76,6 +77,7 @@ def evaluation(
         },
         samples=samples if has_samples else None,
         documents=len(samples) if documents is None else documents,
+        version=version,
         facts=facts or {},
         steering=steering or {},
     )

@@ -443,6 +443,13 @@ def test_versions_that_differ_are_said_with_their_rows() -> None:
     assert not any("PyTorch" in note for note in board.notes)
 
 
+def test_versions_of_a_task_that_differ_are_said() -> None:
+    old, new = (evaluation(method=name, version=name) for name in ("1", "2"))
+    board = build(reading(old, new, evaluation("forward_past", version="3")))
+    assert "version of forward_upper differs: 1 (tiny · 1); 2 (tiny · 2)." in board.notes
+    assert not any("forward_past differs" in note for note in board.notes)
+
+
 def test_weights_that_differ_under_one_name_are_said_but_not_for_another_dtype() -> None:
     def weights(value: str, method: str, dtype: str) -> Evaluation:
         facts = {"weights sha256": value * 20}

@@ -20,6 +20,13 @@ def test_only_wrong_answers_are_shown_and_all_are_counted() -> None:
     assert [each.answer for each in failing.shown] == ["wrong0", "wrong1", "wrong2"]
 
 
+def test_the_answer_shown_is_the_one_that_is_scored() -> None:
+    plain = evaluation(count=3, right=lambda n: False)
+    scored = tuple(replace(e, answers={"answer_match": "scored"}) for e in plain.samples or ())
+    (failing,) = found(replace(plain, samples=scored)).tasks["forward_upper"]
+    assert {each.answer for each in failing.shown} == {"scored"}
+
+
 def test_all_rows_show_the_same_documents_in_whatever_order_they_were_asked() -> None:
     one = evaluation(right=lambda n: n == 0)
     other = evaluation(method="tv_m", right=lambda n: n == 0)

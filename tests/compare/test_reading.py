@@ -82,6 +82,52 @@ def test_evaluations_that_differ_in_a_setting_are_no_duplicates(tmp_path: Path) 
     assert len(read([tmp_path]).evaluations) == 4
 
 
+@pytest.mark.parametrize(
+    ("keys", "value", "kept"),
+    [
+        (("config", "gen_kwargs"), {"temperature": 0.7}, 4),
+        (("chat_template",), "{{ messages }}", 4),
+        (("system_instruction",), "Be brief.", 4),
+        (("config", "steering", "arguments", "seed"), 7, 4),
+        (("versions",), {"forward_upper": 2.0}, 2),
+    ],
+)
+def test_runs_that_were_asked_otherwise_are_no_duplicates(
+    tmp_path: Path, keys: tuple[str, ...], value: object, kept: int
+) -> None:
+    write(tmp_path / "a", date=2.0)
+    path = write(tmp_path / "b")
+    content = json.loads(path.read_text())
+    place = content
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    path.write_text(json.dumps(content))
+    reading = read([tmp_path])
+    assert len(reading.evaluations) == kept
+    if kept == 2:
+        (problem,) = reading.problems
+        assert "with another version of the task" in problem.message
+        assert "Versions here: forward_upper 2.0, there None." in problem.message
+
+
+def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere/runs")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/linked").symlink_to(tmp_path / "elsewhere/runs")
+    (tmp_path / "here/circle").symlink_to(tmp_path / "here")
+    reading = read([tmp_path / "here"])
+    assert len(reading.evaluations) == 2 and not reading.problems
+
+
+def test_files_that_were_given_a_name_are_found_with_their_samples(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    path.rename(tmp_path / path.name.replace("results_", "of_mine_"))
+    reading = read([tmp_path])
+    assert [each.documents for each in reading.evaluations] == [4, 4]
+    assert all(each.samples for each in reading.evaluations)
+
+
 def test_one_broken_file_costs_no_other(tmp_path: Path) -> None:
     write(tmp_path / "a")
     (tmp_path / "results_1.json").write_text("{")

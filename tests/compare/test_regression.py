@@ -216,3 +216,22 @@ def test_changed_answers_are_counted_right_or_wrong() -> None:
     assert not report(base, new).regressed
     assert not report(base, new, Limits(max_changed=0.5)).regressed
     assert report(base, new, Limits(max_changed=0.4)).regressed
+
+
+def test_documents_without_answers_have_none_that_change() -> None:
+    def side(*answers: str | None) -> list[Evaluation]:
+        samples = [replace(sample(str(n), 0), answer=text) for n, text in enumerate(answers)]
+        return [evaluation(scores=samples)]
+
+    found = report(side("a", "b", None), side("a", "c", None), Limits(max_changed=0.5))
+    assert found.changed == 0.5 and found.answered == 2 and not found.regressed
+    found = report(side(None), side(None), Limits(max_changed=0.5))
+    assert not found.regressed
+    assert found.incomparable == "--max-changed has no answers to look at"
+
+
+def test_answers_are_those_that_the_compared_metric_scores() -> None:
+    def side(answer: str) -> list[Evaluation]:
+        return [evaluation(scores=[replace(sample("d", 0), answers={"answer_match": answer})])]
+
+    assert report(side("a"), side("b")).changed == 1.0

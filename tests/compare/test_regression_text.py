@@ -74,7 +74,40 @@ def test_notes_tell_versions_and_tasks_too_small_for_the_test() -> None:
     assert "lm-eval differs: 0.4.12 (BASE), 0.4.13 (NEW)." in said
     few = [evaluation("few", [1, 1, 0])]
     said = " ".join(notes(report(few, few)))
-    assert "Of fewer than 6 queries, too few for any drop to be significant: few." in said
+    assert "Of fewer than 6 queries, too few for a drop to be significant where no other" in said
+
+
+def test_a_task_that_is_significant_beside_others_is_not_called_too_small() -> None:
+    """7 queries are needed alone; Holm's second of two needs 6, and there are 6."""
+    base = [evaluation("large", [1] * 20), evaluation("small", [1] * 6)]
+    new = [evaluation("large", [0] * 20), evaluation("small", [0] * 6)]
+    found = report(base, new)
+    assert [each.outcome for each in found.compared] == ["worse", "worse"]
+    assert "too few" not in " ".join(notes(found))
+
+
+def test_where_one_query_fewer_gives_just_alpha_one_more_is_needed() -> None:
+    """2 · 2⁻⁵ is 0.0625: not below, so that 6 are needed."""
+    found = report(*[[evaluation("task", [1] * 10)]] * 2, limits=Limits(alpha=0.0625))
+    assert found.needed == 6
+    new = [evaluation("task", [0] * 5 + [1] * 5)]
+    lost = report([evaluation("task", [1] * 10)], new, limits=Limits(alpha=0.0625))
+    assert lost.compared[0].outcome == "no difference shown"
+
+
+def test_the_score_that_is_compared_and_versions_of_tasks_are_told() -> None:
+    base = [evaluation("a", version="1"), evaluation("b", metric="acc", version="1")]
+    new = [evaluation("a", version="2"), evaluation("b", metric="acc", version="1")]
+    said = " ".join(notes(report(base, new)))
+    assert "Compared by answer_match (a), acc (b)." in said
+    assert "version of a differs: 1 (BASE), 2 (NEW)." in said and "version of b" not in said
+
+
+def test_the_answer_shown_is_the_one_that_is_scored() -> None:
+    base = evaluation("a", [replace(sample("d", 1), answers={"answer_match": "scored"})])
+    new = evaluation("a", [sample("d", 0)])
+    text = shown(report([base], [new]))
+    assert "BASE    scored" in text and "NEW     wrong" in text
 
 
 def test_the_least_drop_that_can_be_significant_is_told() -> None:
@@ -181,8 +214,12 @@ def test_junit_has_a_case_for_every_task_and_counts_them() -> None:
         "dumb": ["skipped"],
         "gone": ["skipped"],
         "share of answers that are other texts": ["failure"],
+        "all can be compared": ["error"],
     }
-    assert [suite.get(key) for key in ("tests", "failures", "skipped")] == ["4", "2", "2"]
+    counted = [suite.get(key) for key in ("tests", "failures", "errors", "skipped")]
+    assert counted == ["5", "2", "1", "2"]
+    allowed = as_junit(report(base, new, limits=Limits(allow_missing=True)))
+    assert ElementTree.fromstring(allowed).get("errors") == "0"
 
 
 @pytest.mark.parametrize("place", ["name", "right", "wrong"])

@@ -57,6 +57,18 @@ def test_settings_are_what_may_make_rows_differ(results: Path) -> None:
     assert first(results).settings["dtype"] == "bfloat16"
 
 
+def test_how_questions_were_asked_is_a_setting(results: Path) -> None:
+    edit(results, "config", "gen_kwargs", value={"temperature": 0.5})
+    edit(results, "chat_template", value="{{ messages }}")
+    edit(results, "chat_template_sha", value="0123456789abcdef")
+    edit(results, "fewshot_as_multiturn", value=False)
+    settings = first(results).settings
+    assert settings["gen_kwargs"] == {"temperature": 0.5}
+    assert settings["chat_template"] == "01234567"
+    assert settings["fewshot_as_multiturn"] is False
+    assert "system_instruction" not in settings
+
+
 def test_what_would_have_been_steered_is_no_setting_of_the_plain_model(tmp_path: Path) -> None:
     path = write_output(tmp_path, answered(TASKS, lambda doc: 1), method="none")
     edit(path, "config", "model_args", value={"pretrained": "x", "dev": 5, "revision": "abc"})

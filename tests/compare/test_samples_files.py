@@ -38,18 +38,20 @@ def read_rows(folder: Path, rows: list[Any], task: str = "arc") -> tuple[Sample,
     """What is read of rows; texts are lines as they are."""
     lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
     (folder / f"samples_{task}_{DATE}.jsonl").write_text("\n".join(lines) + "\n")
-    found, problems = read_samples(folder / f"results_{DATE}.json", [task])
+    found, problems = read_samples(folder / f"results_{DATE}.json", {task: {}})
     assert (task in found) != bool(problems)
     return found.get(task)
 
 
 def said(folder: Path) -> list[str]:
-    return [str(problem) for problem in read_samples(folder / f"results_{DATE}.json", ["arc"])[1]]
+    return [
+        str(problem) for problem in read_samples(folder / f"results_{DATE}.json", {"arc": {}})[1]
+    ]
 
 
 def test_a_word_task_has_clusters_by_pair(tmp_path: Path) -> None:
     path = write_output(tmp_path, answered(["bijection_upper"], lambda doc: 1, count=2, draws=2))
-    samples = read_samples(path, ["bijection_upper"])[0]["bijection_upper"]
+    samples = read_samples(path, {"bijection_upper": {}})[0]["bijection_upper"]
     assert [sample.cluster for sample in samples] == ["a0|A0", "a0|A0", "a1|A1", "a1|A1"] * 2
     assert samples[0].query == "a0" and samples[0].answer == " A0"
     assert samples[0].prompt == "Example: a0 →"
@@ -73,6 +75,32 @@ def test_filters_of_one_document_are_one_sample(tmp_path: Path) -> None:
     samples = read_rows(tmp_path, rows)
     assert samples is not None and len(samples) == 3
     assert samples[0].scores == {"exact_match,strict": 1, "exact_match,flexible": 0}
+
+
+def test_each_filter_has_its_own_answer(tmp_path: Path) -> None:
+    rows = [
+        stock(0, filter=name, metrics=["exact_match"], exact_match=0.0, filtered_resps=[answer])
+        for name, answer in (("strict", "[invalid]"), ("flexible", "18"))
+    ]
+    (sample,) = read_rows(tmp_path, rows) or ()
+    assert sample.answered("exact_match,strict") == "[invalid]"
+    assert sample.answered("exact_match,flexible") == "18"
+
+
+def test_equal_documents_are_told_apart_by_their_order_and_are_one_cluster(tmp_path: Path) -> None:
+    rows = [stock(number, doc_hash="a" * 64, acc=float(number == 2)) for number in (4, 2)]
+    samples = read_rows(tmp_path, rows)
+    assert samples is not None
+    assert [(one.doc_hash, one.cluster, one.scores["acc"]) for one in samples] == [
+        ("a" * 16, "a" * 16, 0.0),
+        ("a" * 16 + ".2", "a" * 16, 1.0),
+    ]
+
+
+def test_samples_belong_to_the_results_file_of_their_date(tmp_path: Path) -> None:
+    for date in (DATE, DATE.replace("07", "08")):
+        (tmp_path / f"samples_arc_{date}.jsonl").write_text(json.dumps(stock(0)) + "\n")
+    assert len(read_samples(tmp_path / f"of_mine_{DATE}.json", {"arc": {}})[0]["arc"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -124,13 +152,15 @@ def test_odd_rows_raise_nothing(tmp_path: Path, fields: dict[str, Any]) -> None:
 def test_a_task_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / f"samples_x_{DATE}.jsonl").write_text(json.dumps(stock(0)))
-    found = read_samples(tmp_path / "inner" / f"results_{DATE}.json", [f"/../../samples_x_{DATE}"])
+    found = read_samples(
+        tmp_path / "inner" / f"results_{DATE}.json", {f"/../../samples_x_{DATE}": {}}
+    )
     assert found == ({}, [])
 
 
 @pytest.mark.parametrize("task", ["x" * 5000, "nul\0", "lone \udc80"])
 def test_a_task_that_no_file_can_be_named_after_has_no_samples(tmp_path: Path, task: str) -> None:
-    assert read_samples(tmp_path / f"results_{DATE}.json", [task]) == ({}, [])
+    assert read_samples(tmp_path / f"results_{DATE}.json", {task: {}}) == ({}, [])
 
 
 def test_recorded_samples_are_read_by_task(tmp_path: Path) -> None:
@@ -140,7 +170,7 @@ def test_recorded_samples_are_read_by_task(tmp_path: Path) -> None:
         for task in ("a", "b") for n in (0, 1)
     ]  # fmt: skip
     (tmp_path / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found, problems = read_samples(tmp_path / "results.json", ["a", "b"])
+    found, problems = read_samples(tmp_path / "results.json", {"a": {}, "b": {}})
     assert not problems and set(found) == {"a", "b"}
     assert [(s.query, s.cluster, s.scores["answer_match"]) for s in found["b"]] == [
         ("q0", "p", 0),

@@ -83,7 +83,7 @@ def failures(
     for row, each, found in wrong:
         picked = found[: min(limit, ALL - shown)]
         shown += len(picked)
-        failed = tuple(_failure(each, sample, prompt_of) for sample in picked)
+        failed = tuple(_failure(each, sample, metrics[each.task], prompt_of) for sample in picked)
         tasks[each.task].append(
             Failing(row, each.seed, len(found), len(each.samples or ()), failed)
         )
@@ -105,7 +105,10 @@ def _wrong(evaluation: Evaluation, metric: str | None) -> list[Sample] | None:
     )
 
 
-def _failure(evaluation: Evaluation, sample: Sample, prompt_of: PromptOf | None) -> Failure:
+def _failure(
+    evaluation: Evaluation, sample: Sample, metric: str, prompt_of: PromptOf | None
+) -> Failure:
+    answer = sample.answered(metric)
     prompt = sample.prompt
     if prompt is None and prompt_of is not None:
         prompt = prompt_of(evaluation, sample)
@@ -113,6 +116,6 @@ def _failure(evaluation: Evaluation, sample: Sample, prompt_of: PromptOf | None)
         query=clip(sample.query, TEXT),
         target=clip(sample.target.strip(" "), TEXT),
         # The spaces around an answer have no part in the score.
-        answer=clip(sample.answer.strip(" "), TEXT),
+        answer="–" if answer is None else clip(answer.strip(" "), TEXT),
         prompt=None if prompt is None else clip_start(prompt, PROMPT),
     )
