@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from lm_eval.tasks import TaskManager
 import harness_ext
 from harness_ext import TaskVectorLM, packaged_models, plugin
 from harness_ext.errors import UsageError
+from harness_ext.files import write_whole
 
 CLASSIFICATION = (
     "classify_sentiment", "classify_subjectivity", "classify_topic", "classify_question",
@@ -165,10 +165,8 @@ def _short(record: Any) -> Any:
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
     """The whole file, or nothing of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    os.replace(unfinished, path)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    write_whole(path, text.encode())
 
 
 if __name__ == "__main__":

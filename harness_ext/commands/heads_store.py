@@ -24,7 +24,8 @@ from harness_ext.analysis.explained import Explained, Geometry
 from harness_ext.analysis.head_overlap import Agreement, Ranks
 from harness_ext.commands.heads_measure import TaskFindings
 from harness_ext.errors import UsageError
-from harness_ext.steering.store import SUFFIX, file_name, write_whole
+from harness_ext.files import write_whole
+from harness_ext.steering.store import SUFFIX, file_name
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ import math
 import os
 import re
 import tempfile
-import uuid
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +25,7 @@ from torch import Tensor
 
 from harness_ext import __version__
 from harness_ext.errors import UsageError
+from harness_ext.files import write_whole
 from harness_ext.steering.vector_file import Header, VectorFile, flaw, is_whole, not_finite
 
 FORMAT = 1
@@ -58,17 +58,6 @@ def save(path: Path, file: VectorFile) -> None:
             f"vectors cannot be written to {path}: {error.strerror or error}. Name a folder that "
             "can be written."
         ) from error
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write the file whole or not at all; its folder is made where there is none."""
-    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load(path: Path | str) -> VectorFile:

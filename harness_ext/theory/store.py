@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from harness_ext.errors import UsageError
+from harness_ext.files import write_whole
 from harness_ext.theory.check import Cell, Preset
 
 VERDICTS = "verdicts.json"
@@ -127,19 +127,9 @@ def write_json(file: Path, content: Any) -> None:
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """Write beside the file, then rename, making folders as needed.
-
-    Raises :class:`UsageError` where that is not possible.
-    """
-    beside = file.with_name(f"{file.name}.{os.getpid()}.part")
+    """Write the file whole. Raises :class:`UsageError` where that is not possible."""
     with _writing(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            beside.write_bytes(content)
-            os.replace(beside, file)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        write_whole(file, content)
 
 
 def _summary_at(file: Path) -> dict[str, Any]:
