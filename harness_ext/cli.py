@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness_ext import __version__
+from harness_ext.compare.text import spelled
 from harness_ext.errors import UsageError
 
 USAGE_ERROR = 2
+# Not Python's 1, which is a verdict of some commands: a defect must not be read as a regression.
+DEFECT = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass(frozen=True)
@@ -73,29 +80,71 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit status.
 
-    A user's mistake (:class:`UsageError`) is one line on stderr and status 2, an interruption
-    status 130; any other exception is let through with its traceback.
+    A user's mistake (:class:`UsageError`), and no room for the output, are one line on stderr and
+    status 2; any other exception is its traceback and status 2; an interruption is status 130, and
+    an output that nobody reads on 141. What the encoding of the terminal lacks is spelled out.
     """
-    args = _parser().parse_args(argv)
-    command = next(command for command in COMMANDS if command.name == args.command)
+    _prepare_streams()
     try:
-        status: int = importlib.import_module(command.module).main(args.arguments)
-        sys.stdout.flush()
+        try:
+            return _run(argv)
+        finally:
+            sys.stdout.flush()
     except UsageError as error:
-        print(f"taskvec: error: {error}", file=sys.stderr)
-        return USAGE_ERROR
+        return _mistake(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has enough. Python would complain once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has enough.
+        _discard_output()
         return BROKEN_PIPE
     except SystemExit as error:
         # rich has seen to the rest, and ends with 1, which is a verdict here.
         if isinstance(error.__context__, BrokenPipeError):
             return BROKEN_PIPE
         raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            _discard_output()
+            where = error.filename or "the output"
+            return _mistake(f"{where} cannot be written ({error.strerror}).")
+        sys.excepthook(*sys.exc_info())
+        return DEFECT
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    args = _parser().parse_args(argv)
+    command = next(command for command in COMMANDS if command.name == args.command)
+    status: int = importlib.import_module(command.module).main(args.arguments)
     return status
+
+
+def _mistake(message: str) -> int:
+    try:
+        print(f"taskvec: error: {message}", file=sys.stderr)
+    except OSError:
+        _discard_output()
+    return USAGE_ERROR
+
+
+def _prepare_streams() -> None:
+    """Any text can be printed from here on, also with an encoding such as ASCII."""
+    codecs.register_error("taskvec.spelled", spelled)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller: `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="taskvec.spelled")
+
+
+def _discard_output() -> None:
+    """Python would try to write the rest when it ends, complain, and give a status of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,6 +1,8 @@
 """The command `taskvec`."""
 
 import argparse
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -85,10 +87,84 @@ def test_an_interruption_is_status_130(handler: SimpleNamespace) -> None:
     assert cli.main(["probe"]) == 130
 
 
-def test_any_other_error_keeps_its_traceback(handler: SimpleNamespace) -> None:
+def test_a_defect_shows_its_traceback_and_is_no_verdict(
+    handler: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
     handler.main = failing_with(ValueError("a defect"))
-    with pytest.raises(ValueError, match="a defect"):
-        cli.main(["probe"])
+    assert cli.main(["probe"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback") and said.endswith("ValueError: a defect\n")
+
+
+def shell(command: str, *, unbuffered: bool = False, **environment: str) -> Any:
+    """What a shell says of `taskvec`; its output is written at once, or at the end."""
+    command = command.replace("taskvec", f"{shlex.quote(sys.executable)} -m harness_ext", 1)
+    environment |= {"PYTHONUNBUFFERED": "1"} if unbuffered else {}
+    inherited = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        env={**inherited, **environment},
+    )
+
+
+@pytest.mark.parametrize("unbuffered", [True, False])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_no_room_for_the_output_is_one_line_and_status_2(unbuffered: bool) -> None:
+    done = shell("taskvec models >/dev/full", unbuffered=unbuffered)
+    assert done.returncode == 2
+    message = "taskvec: error: the output cannot be written (No space left on device).\n"
+    assert done.stderr.decode() == message
+
+
+@pytest.mark.parametrize("unbuffered", [True, False])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_no_room_for_the_message_is_status_2(unbuffered: bool) -> None:
+    done = shell("taskvec models --refetch gpt-9 2>/dev/full", unbuffered=unbuffered)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("command", ["taskvec models", "taskvec --help", "taskvec compare --help"])
+def test_a_closed_pipe_is_status_141_without_a_word(command: str) -> None:
+    done = shell(f"{command} | true")
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("unbuffered", [True, False])
+def test_a_closed_pipe_for_messages_is_no_verdict(unbuffered: bool) -> None:
+    done = shell("taskvec compare /nowhere/a /nowhere/b 2>&1 | true", unbuffered=unbuffered)
+    assert done.returncode == 141
+
+
+def test_closed_streams_are_no_defect() -> None:
+    done = shell("taskvec models >&-")
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = shell("taskvec models --refetch gpt-9 2>&-")
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize(
+    "environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}]
+)
+def test_what_the_terminal_cannot_show_is_spelled_out(environment: dict[str, str]) -> None:
+    probe = r"""
+import sys
+from harness_ext import cli
+
+def main(argv):
+    print("\u22120.10\u20130.25 X\u2192Y \u4e2d")
+    print("\u2265 0", file=sys.stderr)
+    return 0
+
+sys.modules["harness_ext.commands.models"] = sys.modules["__main__"]
+sys.exit(cli.main(["models"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0
+    assert done.stdout.decode("ascii") == "-0.10-0.25 X>Y \\u4e2d\n"
+    assert done.stderr.decode("ascii") == ">= 0\n"
 
 
 @pytest.fixture

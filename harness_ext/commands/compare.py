@@ -15,7 +15,9 @@ from harness_ext.compare.evaluations import Evaluation, Reading
 from harness_ext.compare.leaderboard import Choice, chosen
 from harness_ext.compare.pairing import pair
 from harness_ext.compare.reading import read
-from harness_ext.compare.regression import Limits, Report, compare
+from harness_ext.compare.regression import compare
+from harness_ext.compare.report import Limits, Report
+from harness_ext.compare.text import write
 from harness_ext.errors import UsageError
 
 REGRESSED = 1
@@ -76,21 +78,13 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
             if args.all_flips
             else regression_text.as_markdown(report, args.show, prompt_of, regression_text.COMMENT)
         )
-        _write(args.markdown, text)
+        write(args.markdown, text, "--markdown")
     if args.json:
-        _write(args.json, regression_files.as_json(report, prompt_of))
+        write(args.json, regression_files.as_json(report, prompt_of), "--json")
     if args.junit:
-        _write(args.junit, regression_files.as_junit(report))
+        write(args.junit, regression_files.as_junit(report), "--junit")
     console = Console(highlight=False, markup=False, emoji=False)
     regression_text.show(console, report, args.show, prompt_of)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        # Half a surrogate pair, which answers may hold, as JSON and people write it: \ud800.
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}).") from error
 
 
 def _per_task(path: Path | None) -> dict[str, float]:
@@ -160,8 +154,8 @@ def _parser() -> argparse.ArgumentParser:
         "mean drops by more than the tolerance and the drop is significant: exact McNemar test, or "
         "sign flips of clusters where queries repeat, with Holm's correction over tasks.",
         epilog="exit status: 0 nothing is worse; 1 a task is, or more answers changed than "
-        "--max-changed; 2 a mistake, nothing to compare, or tasks or documents of BASE that have "
-        "no like in NEW (unless --allow-missing).",
+        "--max-changed; 2 a mistake or a defect, nothing to compare, or tasks or documents of BASE "
+        "that have no like in NEW (unless --allow-missing).",
     )
     parser.add_argument("base", type=Path, metavar="BASE", help="folder or results file")
     parser.add_argument("new", type=Path, metavar="NEW", help="folder or results file")

@@ -15,6 +15,7 @@ from harness_ext.compare.evaluations import Reading
 from harness_ext.compare.leaderboard import Choice, Leaderboard, build, chosen
 from harness_ext.compare.reading import read
 from harness_ext.compare.table1 import Table1, table1
+from harness_ext.compare.text import write
 from harness_ext.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,7 +57,11 @@ def main(argv: Sequence[str]) -> int:
         _print(board, table, args.all_tasks)
     else:
         shown = Reading(evaluations, reading.problems)
-        _write(_text(form, shown, board, table, heads, args), args.output)
+        text = _text(form, shown, board, table, heads, args)
+        if args.output is None:
+            sys.stdout.write(text)
+        else:
+            write(args.output, text, "--output")
     return PARTLY if args.strict and any(problem.unused for problem in reading.problems) else 0
 
 
@@ -142,16 +147,6 @@ def _plain_table(board: Leaderboard, table: Table1 | None, all_tasks: bool) -> s
     text = io.StringIO()
     show(Console(file=text, width=WIDTH, markup=False, highlight=False), board, table, all_tasks)
     return text.getvalue()
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--output {output}: cannot be written ({error.strerror}).") from error
 
 
 def _parser() -> argparse.ArgumentParser:

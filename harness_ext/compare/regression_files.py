@@ -8,8 +8,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from harness_ext.compare.evaluations import PromptOf
-from harness_ext.compare.regression import NOT_COMPARABLE, WORSE, Comparison, Flip, Report
 from harness_ext.compare.regression_text import notes, summary
+from harness_ext.compare.report import NOT_COMPARABLE, WORSE, Comparison, Flip, Report
 from harness_ext.compare.text import visible
 
 SUITE = "taskvec compare"

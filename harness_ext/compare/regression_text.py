@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from harness_ext.compare.evaluations import PromptOf, Sample
-from harness_ext.compare.regression import (
+from harness_ext.compare.report import (
     BETTER,
+    NONE,
     NOT_COMPARABLE,
     TOLERATED,
     WORSE,
@@ -24,7 +25,7 @@ from harness_ext.compare.regression import (
     Report,
 )
 from harness_ext.compare.statistics import Interval
-from harness_ext.compare.tables import interval, markdown
+from harness_ext.compare.tables import bullets_within, interval, markdown_within
 from harness_ext.compare.text import clip, clip_start, listed, number, visible
 from harness_ext.compare.text import count as count_of
 
@@ -38,8 +39,16 @@ _OUTCOME = 14
 _LISTED = 20
 # What it means that a results file does not tell; of other facts it says nothing.
 _ABSENT = {"limit": "none", "system instruction": "none"}
+# Rows that a comment may leave out, the first ones first.
+_LEFT_OUT = {
+    NONE: "that show no difference", BETTER: "that are better",
+    TOLERATED: "that are worse within tolerance", NOT_COMPARABLE: "that cannot be compared",
+    WORSE: "that are worse",
+}  # fmt: skip
 # GitHub refuses comments of more than 65,536 characters.
 COMMENT = 65_000
+# For the sentence that tells how much is left out.
+_ENDING = 200
 
 
 def summary(report: Report) -> str:
@@ -70,22 +79,7 @@ def notes(report: Report) -> list[str]:
     found += _facts(report)
     for side, names in (("BASE", report.pairing.only_base), ("NEW", report.pairing.only_new)):
         if names:
-            more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-            found.append(f"Only in {side}, not compared: {', '.join(names[:_LISTED])}{more}.")
-    for each in report.comparisons:
-        if each.why:
-            found.append(f"{each.pair.name}: not comparable, {each.why}.")
-        if any(each.unmatched):
-            ours, theirs = each.unmatched
-            found.append(
-                f"{each.pair.name}: {ours} documents are in BASE only and {theirs} in NEW only; "
-                f"{each.documents} are compared."
-            )
-        if each.unscored:
-            found.append(
-                f"{each.pair.name}: {each.unscored} documents of both sides are left out, as they "
-                f"have no {each.metric} on one."
-            )
+            found.append(f"Only in {side}, not compared: {listed(names, _LISTED)}.")
     metrics: dict[str, list[str]] = defaultdict(list)
     for each in report.compared:
         metrics[each.metric].append(each.pair.name)
@@ -120,6 +114,26 @@ def notes(report: Report) -> list[str]:
             f"{count_of(len(report.compared), 'comparison')}; significant below "
             f"{report.limits.alpha:g}. Intervals are at 95 %, for each task alone."
         )
+    return [*found, *_task_notes(report)]
+
+
+def _task_notes(report: Report) -> list[str]:
+    """What is said of single tasks: last, for where there is no room for all of it."""
+    found = []
+    for each in report.comparisons:
+        if each.why:
+            found.append(f"{each.pair.name}: not comparable, {each.why}.")
+        if any(each.unmatched):
+            ours, theirs = each.unmatched
+            found.append(
+                f"{each.pair.name}: {ours} documents are in BASE only and {theirs} in NEW only; "
+                f"{each.documents} are compared."
+            )
+        if each.unscored:
+            found.append(
+                f"{each.pair.name}: {each.unscored} documents of both sides are left out, as they "
+                f"have no {each.metric} on one."
+            )
     return found
 
 
@@ -180,14 +194,17 @@ def as_markdown(
 ) -> str:
     """For a pull request: the summary first, the table, notes, and the flips to be unfolded.
 
-    Lists of flips that make it longer than `limit` characters are left out, and that is said.
+    Of what makes it longer than `limit` characters the lists of flips are left out first, then rows
+    of the table and notes, regressions last; what is left out is counted.
     """
     mark = "❌" if report.regressed else "⚠️" if report.incomparable else "✅"
-    blocks = [
-        f"**taskvec compare** {mark} {summary(report)}\n",
-        markdown(_HEAD, [[_plain(cell) for cell in _cells(each)] for each in report.comparisons]),
-        "".join(f"- {_plain(note, 2000)}\n" for note in notes(report)),
-    ]
+    first = f"**taskvec compare** {mark} {summary(report)}\n"
+    # A quarter at least is for lists of answers.
+    told = bullets_within(limit / 4, [_plain(note, 2000) for note in notes(report)])
+    rows = [[_plain(cell) for cell in _cells(each)] for each in report.comparisons]
+    outcomes = [each.outcome for each in report.comparisons]
+    table = markdown_within(limit / 2, _HEAD, rows, outcomes, _LEFT_OUT)
+    blocks = [first, table, told]
     length = sum(len(block) + 1 for block in blocks)
     left_out = 0
     for title, each, flips in _listed(report, most):
@@ -200,7 +217,7 @@ def as_markdown(
             f"<pre>{html.escape(lines)}</pre>\n\n</details>\n"
         )
         length += len(block) + 1
-        if length > limit:
+        if length > limit - _ENDING:
             left_out += 1
         else:
             blocks.append(block)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from harness_ext.compare.gap import DIRECTIONS, verdict
 from harness_ext.compare.reading import read
 from harness_ext.compare.statistics import Interval
 from harness_ext.compare.table1 import ICL, TV, MapLine, ModelTable, table1
-from harness_ext.compare.text import number
+from harness_ext.compare.text import count, number
 from harness_ext.errors import UsageError
 
 ARROWS = ("X→Y", "Y→X", "X↔Y")
@@ -92,8 +94,8 @@ def gap_table(model: ModelTable) -> Table:
         elif line.word_map.one_way:
             rows.append((line.word_map.name, *[MISSING] * 4))
     if model.mean is not None:
-        count = sum(line.change is not None for line in model.lines)
-        rows.append((f"mean of {count}", *_gap_cells(model.mean), verdict(model.mean[2])))
+        maps = sum(line.change is not None for line in model.lines)
+        rows.append((f"mean of {maps}", *_gap_cells(model.mean), verdict(model.mean[2])))
     return ("map", "gap(ICL)", "gap(TV)", "gap(TV) − gap(ICL)", "wider with TV"), rows
 
 
@@ -133,6 +135,52 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * width for width in widths])
     return "".join(f"| {' | '.join(map(str.ljust, line, widths))} |\n" for line in lines)
+
+
+def markdown_within(
+    limit: float,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    kinds: Sequence[str],
+    words: Mapping[str, str],
+) -> str:
+    """A Markdown table in at most `limit` characters, and in words what is left out of it.
+
+    kinds: one of each row. words: of each kind what tasks of it do, such as "that are better"; rows
+    of the first kind are left out first, of a kind the last rows, and others keep their order. Head
+    and words are there in any case.
+    """
+    whole = markdown(head, rows)
+    if len(whole) <= limit:
+        return whole
+    line = len(whole) // (len(rows) + 2)
+    room = int(limit - len(_left_out(kinds, words))) // line - 2
+    order = list(words)
+    wanted = sorted(range(len(rows)), key=lambda place: -order.index(kinds[place]))
+    kept, lost = sorted(wanted[: max(room, 0)]), wanted[max(room, 0) :]
+    return markdown(head, [rows[place] for place in kept]) + _left_out(
+        [kinds[place] for place in lost], words
+    )
+
+
+def _left_out(kinds: Sequence[str], words: Mapping[str, str]) -> str:
+    counts = Counter(kinds)
+    told = [f"{count(counts[kind], 'task')} {does}" for kind, does in words.items() if counts[kind]]
+    return f"\n… and {', '.join(told)}\n"
+
+
+def bullets_within(limit: float, sentences: Sequence[str]) -> str:
+    """A Markdown list in at most `limit` characters; the last entries are left out, and counted."""
+    lines = [f"- {sentence}\n" for sentence in sentences]
+    if sum(map(len, lines)) <= limit:
+        return "".join(lines)
+    room = limit - len(_more(len(lines)))
+    kept = sum(end <= room for end in accumulate(map(len, lines)))
+    return "".join(lines[:kept]) + _more(len(lines) - kept)
+
+
+def _more(entries: int) -> str:
+    return f"- … and {entries:,} more\n"
 
 
 def _setting(model: ModelTable, setting: str) -> str:

@@ -1,4 +1,7 @@
-"""Text from files as a page shows it: nothing in it can act, hide or reorder, or fill the page."""
+"""Text from files as it is shown: nothing in it can act, hide or reorder, or fill the page.
+
+And text as it is written: in files that users name, and in encodings that lack some of it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
+
+from harness_ext.errors import UsageError
 
 # Controls, format characters (among them those that turn the direction of writing), separators of
 # lines and paragraphs, halves of characters, characters of private use or of no use yet.
@@ -15,6 +20,11 @@ _KEPT = {"\n", "\u200d"}
 _ELLIPSIS = "…"
 # A path from the root, a home folder or a drive, of at least two parts; the last is kept.
 _ABSOLUTE = re.compile(r"(?<![\w/.:])(?:~?/|[A-Za-z]:[\\/])[^\s,;()'\"]*[\\/]([^\s,;()'\"\\/]+)")
+
+# Signs of this package's own texts beyond ASCII. Those that stand in tables keep their width.
+_SPELLED = {
+    "–": "-", "−": "-", "·": "-", "→": ">", "↔": "=", "×": "x", "…": "...", "≥": ">=",
+}  # fmt: skip
 
 
 def visible(text: str) -> str:
@@ -53,6 +63,27 @@ def listed(values: Iterable[object], most: int = 6) -> str:
     texts = list(dict.fromkeys(map(str, values)))
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
+
+
+def spelled(error: UnicodeError) -> tuple[str, int]:
+    """For :func:`codecs.register_error`: what an encoding lacks, in ASCII, or as codes."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    codes = (each.encode("ascii", "backslashreplace").decode() for each in lacking)
+    return "".join(map(_SPELLED.get, lacking, codes)), error.end
+
+
+def write(path: Path, text: str, option: str) -> None:
+    """Write a text that the user wants in a file; `option` is the argument that named it.
+
+    Halves of surrogate pairs, which answers may hold, are written as codes. Raises
+    :class:`UsageError` where the file cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(f"{option} {path}: cannot be written ({error.strerror}).") from error
 
 
 class Places:

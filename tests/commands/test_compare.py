@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from harness_ext import cli
 from harness_ext.commands.compare import main
 from harness_ext.errors import UsageError
 from tests.compare.output import Right, answered, write_output
@@ -162,8 +163,28 @@ def test_a_closed_pipe_is_no_regression(base: Path) -> None:
         f"{sys.executable} -m harness_ext compare {base} {base} | true; exit ${{PIPESTATUS[0]}}"
     )
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-    assert done.returncode in (0, 141)
-    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_defect_is_no_regression(
+    base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("harness_ext.commands.compare.pair", fail)
+    assert cli.main(["compare", str(base), str(base)]) == 2
+    assert "ZeroDivisionError: a defect" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--markdown", "--json", "--junit"])
+def test_a_file_that_cannot_be_written_is_no_regression(
+    base: Path, worse: Path, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "missing" / "out"
+    assert cli.main(["compare", str(base), str(worse), option, str(place)]) == 2
+    said = f"taskvec: error: {option} {place}: cannot be written (No such file or directory).\n"
+    assert capsys.readouterr().err == said
 
 
 def test_files_are_written_for_people_and_programs(base: Path, worse: Path, tmp_path: Path) -> None:

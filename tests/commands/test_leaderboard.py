@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -97,6 +98,36 @@ def test_a_mistake_is_one_line_and_status_2(
     status, out, err = run(results, *arguments)
     assert (status, out) == (2, "")
     assert message in err and err.count("\n") == 1
+
+
+def test_a_full_disk_is_one_line_and_status_2(results: Path, run) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no device that is always full")
+    status, out, err = run(results, "--format", "csv", "--output", "/dev/full")
+    assert (status, out) == (2, "")
+    said = "--output /dev/full: cannot be written (No space left on device)."
+    assert err == f"taskvec: error: {said}\n"
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "markdown"])
+def test_an_ascii_terminal_shows_the_table(results: Path, form: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness_ext", "leaderboard", str(results), "--format", form],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode("ascii")
+    assert "tiny" in text and "\\u" not in text
+    assert form != "table" or "0.00-" in text
+
+
+def test_a_closed_pipe_is_no_mistake(results: Path) -> None:
+    command = f"{sys.executable} -m harness_ext leaderboard {results} --format csv | true"
+    done = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_nothing_usable_is_status_2(tmp_path: Path, run) -> None:

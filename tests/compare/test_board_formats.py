@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import Any
 
 import pytest
@@ -63,13 +64,41 @@ def two_models() -> Leaderboard:
 # Terminal
 
 
-@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     many = [f"{kind}_{n}" for kind in ("forward", "bijection", "generate") for n in range(8)]
     board = board_of(*(evaluation(task, model=m) for task in many for m in ("tiny", "b" * 70)))
     for all_tasks in (True, False):
         text = printed(board, width, all_tasks=all_tasks)
         assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", range(30, 100, 5))
+@pytest.mark.parametrize("model", ["tiny-model", "m" * 70])
+def test_a_narrow_terminal_breaks_no_number(width: int, model: str) -> None:
+    given = word_map("upper", KNOWN, model=model, method="none", shots=10)
+    half = {**KNOWN, "bijection": [[0, 1]] * 8}
+    given += word_map("upper", half, model=model, method="tv", shots=0)
+    board, table = board_of(*given), table1(given)
+    interval = re.compile(r"−?\d\.\d\d(?:–|, )−?\d\.\d\d")
+    wide = interval.findall(printed(board, 200, table=table))
+    assert len(wide) >= 12
+    assert sorted(interval.findall(printed(board, width, table=table))) == sorted(wide)
+
+
+def test_columns_that_fit_beside_the_names_break_none_of_them() -> None:
+    board = board_of(*(evaluation(f"t_{n}", [1, 0] * 9, model="twelve-signs") for n in range(4)))
+    for width in range(30, 90):
+        assert "twelve-signs " in printed(board, width)
+
+
+def test_the_settings_of_a_map_stand_below_it_where_it_is_narrow() -> None:
+    given = word_map("upper", KNOWN, method="none", shots=10)
+    given += word_map("upper", KNOWN, method="tv", shots=0)
+    text = printed(board_of(*given), 30, table=table1(given))
+    lines = [line.split() for line in text[text.index(" map ") :].splitlines()]
+    assert [*lines[:2], lines[3]] == [["map"], ["setting", "X→Y"], ["upper", "1.00"]]
+    assert lines[4][:2] == ["ICL", "(10)"] and lines[4][3] == "1.00]"
 
 
 def test_many_tasks_stand_in_blocks_below_each_other() -> None:

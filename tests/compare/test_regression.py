@@ -10,7 +10,8 @@ from statsmodels.stats.multitest import multipletests
 
 from harness_ext.compare.evaluations import Evaluation
 from harness_ext.compare.pairing import pair
-from harness_ext.compare.regression import Limits, Report, compare
+from harness_ext.compare.regression import compare
+from harness_ext.compare.report import Limits, Report
 from harness_ext.compare.significance import mcnemar_test, sign_flip_test
 from harness_ext.errors import UsageError
 from tests.compare.made_up import evaluation, sample

@@ -10,9 +10,10 @@ from rich.console import Console
 
 from harness_ext.compare.evaluations import Evaluation
 from harness_ext.compare.pairing import pair
-from harness_ext.compare.regression import Limits, Report, compare
+from harness_ext.compare.regression import compare
 from harness_ext.compare.regression_files import as_json, as_junit
-from harness_ext.compare.regression_text import as_markdown, notes, show, summary
+from harness_ext.compare.regression_text import COMMENT, as_markdown, notes, show, summary
+from harness_ext.compare.report import Limits, Report
 from tests.compare.made_up import evaluation, sample
 
 HOSTILE = "<script>alert(1)</script> | `x` [red] \x1b[31m \u202e \x00 '\"& \ud800 😀"
@@ -236,3 +237,21 @@ def test_hostile_text_is_text_in_every_format(place: str) -> None:
         [case.get("name") for case in suite]
     )
     json.loads(as_json(found, lambda each, one: None).encode("utf-8", "surrogatepass"))
+
+
+def test_a_comment_on_many_tasks_keeps_the_worse_ones_and_counts_the_others() -> None:
+    base, new = [], []
+    for number in range(700):
+        worse = number % 100 == 50
+        name = f"task_with_quite_a_long_name_{number}"
+        base.append(evaluation(name, [1] * 40))
+        new.append(evaluation(name, [0 if worse else 1] * 40))
+    # Each with a note of its own, as a document is in BASE only.
+    new = [replace(each, samples=(each.samples or ())[1:]) for each in new]
+    text = as_markdown(report(base, new), 3, lambda each, one: None, COMMENT)
+    assert len(text) <= COMMENT
+    rows = [line for line in text.splitlines() if line.startswith("| task")]
+    assert sum("| worse" in row for row in rows) == 7
+    assert "tasks that show no difference" in text
+    assert "<details><summary>task_with_quite_a_long_name_50: lost by NEW" in text
+    assert "Compared by answer" in text and "Tests: " in text and " more\n" in text

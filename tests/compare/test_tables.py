@@ -12,7 +12,13 @@ from harness_ext.compare.statistics import (
     accuracy_interval,
     mean_interval,
 )
-from harness_ext.compare.tables import interval, markdown, section
+from harness_ext.compare.tables import (
+    bullets_within,
+    interval,
+    markdown,
+    markdown_within,
+    section,
+)
 from harness_ext.errors import UsageError
 from tests.compare.output import Document, Right, answered, write_output
 
@@ -207,3 +213,61 @@ def test_a_table_is_aligned_and_bars_in_cells_are_escaped() -> None:
     assert markdown(("map", "X→Y"), [("a|b", "1"), ("c", "long")]) == (
         "| map  | X→Y  |\n| ---- | ---- |\n| a\\|b | 1    |\n| c    | long |\n"
     )
+
+
+KINDS = {"same": "that show no difference", "better": "that are better", "worse": "that are worse"}
+
+
+def long_table(limit: float) -> str:
+    """500 rows: each tenth is better, each hundredth is worse."""
+    kinds = ["worse" if n % 100 == 7 else "better" if n % 10 == 3 else "same" for n in range(500)]
+    rows = [(f"task_{n}", kind) for n, kind in enumerate(kinds)]
+    return markdown_within(limit, ("task", "outcome"), rows, kinds, KINDS)
+
+
+def kept(text: str) -> list[str]:
+    return [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| task_")]
+
+
+def test_a_table_that_fits_is_whole() -> None:
+    whole = long_table(1e6)
+    assert len(kept(whole)) == 500 and "…" not in whole
+    assert long_table(len(whole)) == whole
+
+
+def test_rows_without_a_difference_are_left_out_first_and_counted() -> None:
+    text = long_table(5000)
+    assert 4900 < len(text) <= 5000
+    assert {f"task_{n}" for n in range(500) if n % 100 == 7 or n % 10 == 3} < set(kept(text))
+    assert kept(text) == sorted(kept(text), key=lambda name: int(name[5:]))
+    assert text.endswith(f"|\n\n… and {500 - len(kept(text))} tasks that show no difference\n")
+
+
+def test_rows_of_other_kinds_follow_in_their_order() -> None:
+    text = long_table(500)
+    assert len(text) <= 500
+    assert {"task_7", "task_107", "task_207", "task_307", "task_407"} < set(kept(text))
+    better = 50 - (len(kept(text)) - 5)
+    said = f"… and 445 tasks that show no difference, {better} tasks that are better\n"
+    assert text.endswith(said)
+
+
+def test_where_nothing_fits_all_is_counted() -> None:
+    text = long_table(0)
+    assert kept(text) == []
+    assert text.endswith(
+        "… and 445 tasks that show no difference, 50 tasks that are better, 5 tasks that are "
+        "worse\n"
+    )
+
+
+def test_a_list_that_is_too_long_keeps_its_first_entries() -> None:
+    sentences = [f"Note {n}." for n in range(100)]
+    whole = bullets_within(1e6, sentences)
+    assert whole.splitlines() == [f"- {sentence}" for sentence in sentences]
+    assert bullets_within(len(whole), sentences) == whole
+    text = bullets_within(200, sentences)
+    assert 180 < len(text) <= 200
+    *first, last = text.splitlines()
+    assert first == whole.splitlines()[: len(first)]
+    assert last == f"- … and {100 - len(first)} more"

@@ -1,8 +1,20 @@
+import codecs
 from pathlib import Path
 
 import pytest
 
-from harness_ext.compare.text import Places, clip, clip_start, count, listed, number, visible
+from harness_ext.compare.text import (
+    Places,
+    clip,
+    clip_start,
+    count,
+    listed,
+    number,
+    spelled,
+    visible,
+    write,
+)
+from harness_ext.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -63,3 +75,33 @@ def test_text_names_no_folder_of_the_machine() -> None:
     assert places.in_text("C:\\Users\\anna\\model") == "…/model"
     for plain in ("https://example.org/a/b", "and/or", "1 / 2 / 3", "org/model", "\\n /x"):
         assert places.in_text(plain) == plain
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [
+        ("ascii", b"-0.10-0.25 X>Y X=Y a... >= 1 \\u4e2d \\xe4"),
+        ("latin-1", b"-0.10-0.25 X>Y X=Y a... >= 1 \\u4e2d \xe4"),
+        ("utf-8", "−0.10–0.25 X→Y X↔Y a… ≥ 1 中 ä".encode()),
+    ],
+)
+def test_what_an_encoding_lacks_is_spelled_out(encoding: str, shown: bytes) -> None:
+    codecs.register_error("test.spelled", spelled)
+    assert "−0.10–0.25 X→Y X↔Y a… ≥ 1 中 ä".encode(encoding, "test.spelled") == shown
+
+
+def test_bytes_that_are_no_text_are_not_passed_over() -> None:
+    codecs.register_error("test.spelled", spelled)
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("utf-8", "test.spelled")
+
+
+def test_a_file_is_written_with_codes_for_half_characters(tmp_path: Path) -> None:
+    write(tmp_path / "a.md", "– \ud800", "--output")
+    assert (tmp_path / "a.md").read_text(encoding="utf-8") == "– \\ud800"
+
+
+@pytest.mark.parametrize("place", ["missing/a.md", "."])
+def test_a_file_that_cannot_be_written_is_named_with_its_option(tmp_path: Path, place: str) -> None:
+    with pytest.raises(UsageError, match=f"^--markdown {tmp_path / place}: cannot be written"):
+        write(tmp_path / place, "text", "--markdown")
