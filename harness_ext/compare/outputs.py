@@ -14,7 +14,8 @@ from harness_ext.compare.results_files import read_file, within
 from harness_ext.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,=-]{0,99}")
-_PLAIN_DTYPE = "float32"
+PLAIN_DTYPE = "float32"
+"""What results are recorded in unless their model's name says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ def cell_of(evaluation: Evaluation, name: str | None = None) -> Cell:
     Raises :class:`UsageError` where the model or the method cannot name a folder, or the shots or
     the few-shot seed are not told.
     """
-    dtype = evaluation.settings.get("dtype", _PLAIN_DTYPE)
-    model = evaluation.model if dtype == _PLAIN_DTYPE else f"{evaluation.model}-{dtype}"
+    dtype = evaluation.settings.get("dtype", PLAIN_DTYPE)
+    model = evaluation.model if dtype == PLAIN_DTYPE else f"{evaluation.model}-{dtype}"
     method = name or evaluation.method
     for what, text in (("model", model), ("method", method)):
         if not _NAME.fullmatch(text):

@@ -15,6 +15,7 @@ from harness_ext.compare.board_cells import Cell, make_cell, mean_score
 from harness_ext.compare.board_columns import Column
 from harness_ext.compare.evaluations import Evaluation
 from harness_ext.compare.gap import SCORE, verdict
+from harness_ext.compare.outputs import PLAIN_DTYPE
 from harness_ext.compare.reading import read
 from harness_ext.compare.statistics import Interval, task_mean_interval
 from harness_ext.compare.tables import (
@@ -31,7 +32,7 @@ BASELINE, TASKV, TASKV_M, TASKV_MS = "baseline", "TaskV", "TaskV-M", "TaskV-MS"
 METHODS: Mapping[str, str] = {BASELINE: "none", TASKV: "tv", TASKV_M: "tv_m", TASKV_MS: "tv_ms"}
 AT_EVERY_CUE = (TASKV_M, TASKV_MS)
 SHOTS = range(5)
-GROUPS = ("bijection", "forward")
+GROUPS = ("bijection", "forward", "inverse")
 SAME_AS_TASKV = f"= {TASKV}"
 
 LEGEND = """\
@@ -39,9 +40,9 @@ Share of answers that are right (`answer_match`), a mean over tasks that each co
 intervals. The shots are demonstrations in the tested prompt. Baseline: no steering; TaskV: a task
 vector at the last cue (`tv`); TaskV-M and TaskV-MS: vectors at every cue (`tv_m`, `tv_ms`).
 Differences are paired by document. A pair of words is one cluster: its queries and draws, in all
-tasks that have it, count as dependent. Intervals are
-Student's t with Welch–Satterthwaite degrees of freedom; they count two clusters more than there
-are, one at either extreme. They hold for these tasks and these layers.
+tasks that have it, count as dependent. Intervals are Student's t with Welch–Satterthwaite degrees
+of freedom; they count two clusters more than there are, one at either extreme. They hold for these
+tasks and these layers.
 
 A claim "shows" at a number of shots where the interval of the difference lies above 0, shows "the
 other way" where it lies below, and "does not show" where it holds 0: the difference may then be
@@ -137,9 +138,15 @@ def read_models(folder: Path) -> list[ShotCells]:
     for each in reading.evaluations if reading else ():
         name, shots = names.get(each.method, ""), each.shots
         if shots is not None and (name, shots) in CELLS:
-            own = found.setdefault(each.model, {})
+            own = found.setdefault(_model(each), {})
             own.setdefault((name, shots, each.task), []).append(each)
     return [ShotCells(model, _cells(own)) for model, own in found.items()]
+
+
+def _model(evaluation: Evaluation) -> str:
+    """Its name, with the dtype where that is not the usual one."""
+    dtype = evaluation.settings.get("dtype", PLAIN_DTYPE)
+    return evaluation.model if dtype == PLAIN_DTYPE else f"{evaluation.model}, {dtype}"
 
 
 def _cells(
@@ -192,7 +199,8 @@ def _differences(above: Cell, below: Cell) -> dict[str, tuple[float, int]]:
 
 
 def _means(model: ShotCells) -> str:
-    return "\n".join([_head(model), *(_group(model, group) for group in GROUPS)])
+    groups = dict.fromkeys(task.partition("_")[0] for task in model.tasks)
+    return "\n".join([_head(model), *(_group(model, group) for group in groups)])
 
 
 def _head(model: ShotCells) -> str:

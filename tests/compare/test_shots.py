@@ -140,6 +140,22 @@ def test_a_cell_that_is_not_recorded_is_named(results: Path) -> None:
     assert "| " not in text
 
 
+def test_another_dtype_is_another_model(results: Path) -> None:
+    for path in sorted(results.glob("tiny/*/results.json")):
+        content = json.loads(path.read_text())
+        content["config"]["model_dtype"] = "torch.bfloat16"
+        copy = results / "tiny-bfloat16" / path.parent.name
+        copy.mkdir(parents=True)
+        (copy / "results.json").write_text(json.dumps(content))
+        (copy / "samples.jsonl").write_bytes((path.parent / "samples.jsonl").read_bytes())
+    assert [model.model for model in read_models(results)] == ["tiny", "tiny, bfloat16"]
+    assert "#### tiny\n" in section(results) and "#### tiny, bfloat16\n" in section(results)
+
+
+def test_a_group_of_which_nothing_is_recorded_is_not_spoken_of(recorded: Path) -> None:
+    assert "inverse" not in section(recorded)
+
+
 def test_each_task_has_a_row_per_shots_with_the_layers(recorded: Path) -> None:
     table = rows(tasks_section(recorded), "forward_upper")
     assert [row[1] for row in table] == ["0", "1", "2", "3", "4"]
