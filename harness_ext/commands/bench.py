@@ -23,6 +23,21 @@ def main(argv: Sequence[str]) -> int:
     Raises :class:`UsageError` for a user's mistake.
     """
     args = _parser().parse_args(argv)
+    first = int(os.environ.get("RANK", 0)) == 0
+    try:
+        return _bench(args, first)
+    except KeyboardInterrupt:
+        if first:
+            print(
+                "\ntaskvec: interrupted; what is finished is kept. The same command goes on from "
+                "there.",
+                file=sys.stderr,
+            )
+        return INTERRUPTED
+
+
+def _bench(args: argparse.Namespace, first: bool) -> int:
+    """The exit status; first: whether this is the first process, which alone says something."""
     # lm-eval's own bars, one for each cell and step, would write over ours.
     os.environ["TQDM_DISABLE"] = "1"
     from rich.console import Console
@@ -35,24 +50,16 @@ def main(argv: Sequence[str]) -> int:
     if args.dry_run:
         Console().print(report.grid_table(plan))
         return 0
-    first = int(os.environ.get("RANK", 0)) == 0
-    try:
-        failed = _run(plan, args.output_path, first)
-    except KeyboardInterrupt:
-        if first:
-            print(
-                "\ntaskvec: interrupted; what is finished is kept. The same command goes on from "
-                "there.",
-                file=sys.stderr,
-            )
-        return INTERRUPTED
-    if first:
-        Console().print(report.scores_table(plan.cells, args.output_path))
-        print(f"results and samples: {args.output_path}")
+    failed = _run(plan, args, first)
+    if not first:
+        # A launcher ends all processes once one has failed, and the first has yet to report.
+        return 0
+    Console().print(report.scores_table(plan.cells, args.output_path))
+    print(f"results and samples: {args.output_path}")
     return FAILED if failed else 0
 
 
-def _run(plan: Plan, folder: Path, first: bool) -> bool:
+def _run(plan: Plan, args: argparse.Namespace, first: bool) -> bool:
     """Run what is left; whether a cell of it could not be evaluated."""
     from rich.console import Console
 
@@ -61,11 +68,14 @@ def _run(plan: Plan, folder: Path, first: bool) -> bool:
 
     console = Console(stderr=True)
     _log_to(console)
+    runner.log.setLevel(logging.DEBUG if args.traceback else logging.NOTSET)
     if first:
-        remove_unfinished(folder)
+        remove_unfinished(args.output_path)
     errors = []
     with progress.shown(plan, console, first) as advance:
-        for done in runner.run(plan.grid, plan.todo, folder, plan.manager):
+        for done in runner.run(
+            plan.grid, plan.todo, args.output_path, plan.manager, args.overwrite
+        ):
             advance(done)
             if done.error:
                 errors.append(done)
@@ -124,6 +134,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="show the grid and what it costs; run nothing"
+    )
+    parser.add_argument(
+        "--traceback",
+        action="store_true",
+        help="show where in the code a cell failed, not only its error",
     )
     return parser
 

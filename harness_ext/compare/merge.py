@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ SAME: tuple[tuple[str, ...], ...] = (
     ("transformers_version",),
     ("pretty_env_info",),
 )
-_TIME = "total_evaluation_time_seconds"
+_DATE, _TIME = "date", "total_evaluation_time_seconds"
 
 
 def merge(runs: Mapping[Path, Output]) -> Output:
@@ -53,7 +54,7 @@ def merge(runs: Mapping[Path, Output]) -> Output:
 
     Raises:
         UsageError: naming both files, where runs hold the same task or group, or were not made
-            alike; with both values in the second case.
+            alike, with both values; naming one, where its date or time is no number.
     """
     if len(runs) == 1:
         return next(iter(runs.values()))
@@ -66,8 +67,8 @@ def merge(runs: Mapping[Path, Output]) -> Output:
     if "steering" in files[0]["config"]:
         steering = [file["config"]["steering"] for file in files]
         results["config"]["steering"] = {**_agreed(steering), "tasks": _joined(steering, "tasks")}
-    results["date"] = max(file["date"] for file in files)
-    results[_TIME] = str(sum(_seconds(path, run) for path, run in runs.items()))
+    results[_DATE] = max(_number(path, run, _DATE) for path, run in runs.items())
+    results[_TIME] = str(sum(_number(path, run, _TIME) for path, run in runs.items()))
     samples = {task: rows for run in runs.values() for task, rows in run.samples.items()}
     return Output(next(iter(runs.values())).cell, results, samples)
 
@@ -128,10 +129,13 @@ def _joined(mappings: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:
     return {name: value for each in mappings for name, value in within(each, key).items()}
 
 
-def _seconds(path: Path, run: Output) -> float:
+def _number(path: Path, run: Output, key: str) -> float:
     try:
-        return float(run.results[_TIME])
-    except (KeyError, TypeError, ValueError) as error:
+        number = float(run.results[key])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
         raise UsageError(
-            f"{path}: {_TIME}={run.results.get(_TIME)!r} is not a number. Run the tasks again."
-        ) from error
+            f"{path}: {key}={run.results.get(key)!r} is not a number. Run the tasks again."
+        )
+    return number

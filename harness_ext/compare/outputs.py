@@ -59,10 +59,13 @@ def read_output(path: Path) -> Output:
         if each.samples is None:
             raise UsageError(f"{path}: no samples of {each.task}. Run lm_eval with --log_samples.")
     results = json.loads(path.read_text(encoding="utf-8"))
-    cells = {
-        cell_of(each, within(results, "config", "bench").get("name"))
-        for each in reading.evaluations
-    }
+    name = within(results, "config", "bench").get("name")
+    if not isinstance(name, str | None):
+        raise UsageError(
+            f"{path}: config.bench.name={name!r} is no text, as `taskvec bench` writes it. Run the "
+            "grid again."
+        )
+    cells = {cell_of(each, name) for each in reading.evaluations}
     if len(cells) != 1:
         raise UsageError(
             f"{path}: tasks with different numbers of shots: {results.get('n-shot')}. Run lm_eval "

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections import defaultdict
@@ -22,9 +21,11 @@ from harness_ext.compare.evaluations import Sample
 from harness_ext.compare.merge import merge
 from harness_ext.compare.outputs import Output, read_output
 from harness_ext.compare.reading import results_files
-from harness_ext.compare.results_files import RESULTS, plain_name
+from harness_ext.compare.results_files import RESULTS, plain_name, read_file
 from harness_ext.compare.samples_files import SAMPLES
+from harness_ext.compare.text import listed
 from harness_ext.errors import UsageError
+from harness_ext.files import write_whole
 
 USAGE_ERROR = 2
 _DROPPED = ("upper_git_hash", "config_source", "model_name_sanitized", "token", "use_auth_token")
@@ -57,11 +58,12 @@ def record(sources: Iterable[Path], to: Path) -> list[Path]:
 
     A source is a folder, searched at any depth, or a results file of lm-eval. Runs of one cell over
     different tasks are recorded as one, see `merge`. Nothing is written unless all runs can be
-    recorded; a cell that was recorded before is replaced.
+    recorded; a cell that was recorded before is replaced, by at least the same tasks.
 
     Raises:
         UsageError: naming the file, where a source holds no run, something of a file cannot be
-            used, or two runs of a cell hold the same task or differ in more than their tasks.
+            used, or two runs of a cell hold the same task or differ in more than their tasks;
+            naming the folder, where recorded tasks would be lost or nothing can be written.
     """
     cells: dict[Path, dict[Path, Output]] = defaultdict(dict)
     for path in dict.fromkeys(path for source in sources for path in _results_files(source)):
@@ -69,7 +71,14 @@ def record(sources: Iterable[Path], to: Path) -> list[Path]:
         cells[to / run.cell.folder][path] = replace(run, results=anonymous(run.results))
     merged = {folder: merge(runs) for folder, runs in cells.items()}
     for folder, run in merged.items():
-        _write(folder, run)
+        _check_keeps(folder, run)
+    for folder, run in merged.items():
+        try:
+            _write(folder, run)
+        except OSError as error:
+            raise UsageError(
+                f"{folder} cannot be written ({error.strerror}). Name another folder with --to."
+            ) from error
     return list(merged)
 
 
@@ -108,10 +117,23 @@ def _results_files(source: Path) -> list[Path]:
     return found
 
 
+def _check_keeps(folder: Path, run: Output) -> None:
+    """Recorded samples may be all that is left of a run, so they are not dropped by the way."""
+    recorded = {each.task for each in read_file(folder / RESULTS).evaluations}
+    lost = sorted(recorded - set(run.samples))
+    if lost:
+        raise UsageError(
+            f"{folder} would lose {listed(lost)}, recorded there before and in none of these runs. "
+            "Name the earlier runs too, or delete the folder to do without."
+        )
+
+
 def row(task: str, sample: Sample) -> dict[str, Any]:
     """A sample as a flat row: what it is compared by, without the prompt, which the task gives."""
-    kept = {"task": task, "doc_hash": sample.doc_hash, "query": sample.query}
+    kept: dict[str, Any] = {"task": task, "doc_hash": sample.doc_hash, "query": sample.query}
     kept |= {"target": sample.target, "answer": sample.answer}
+    if sample.answers:
+        kept["answers"] = dict(sample.answers)
     if sample.cluster not in (sample.doc_hash, sample.query):
         kept["pair"] = sample.cluster
     scores = {
@@ -126,13 +148,10 @@ def _write(folder: Path, run: Output) -> None:
         SAMPLES: "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in rows),
         RESULTS: json.dumps(run.results, ensure_ascii=False, indent=1) + "\n",
     }
-    folder.mkdir(parents=True, exist_ok=True)
     # Without its results file a cell counts as not recorded, so old and new files never mix.
     (folder / RESULTS).unlink(missing_ok=True)
     for name, text in texts.items():
-        unfinished = folder / f".{name}.{os.getpid()}"
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, folder / name)
+        write_whole(folder / name, text.encode())
 
 
 if __name__ == "__main__":

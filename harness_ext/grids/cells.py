@@ -14,6 +14,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 import harness_ext
 from harness_ext.compare.results_files import read_file
 from harness_ext.errors import UsageError
@@ -27,6 +29,7 @@ KEY = "bench"
 """Where a cell's results file holds its configuration, in `config`."""
 
 _FILES = ("results_", "samples_")
+_LOCK = ".lock"
 _PACKAGES = ("lm_eval", "transformers", "torch")
 
 
@@ -113,20 +116,32 @@ def finished(folder: Path, cell: Cell, overwrite: bool = False) -> bool:
     for overwrite, results that are no cell of a grid or of another configuration.
     """
     place = folder / cell.folder
-    if not place.exists():
-        return False
-    foreign = [p.name for p in sorted(place.iterdir()) if not p.name.startswith(_FILES)]
-    if foreign:
-        raise UsageError(
-            f"{place} holds {foreign[0]}, which `taskvec bench` did not write. Move it away, or "
-            "name another --output_path."
-        )
-    if overwrite:
+    _check_files(place)
+    if overwrite or not place.exists():
         return False
     reason = damage(place, cell.task)
     if reason:
         log.warning("%s is damaged and evaluated again: %s", place, reason)
         return False
+    _check_configuration(place, cell)
+    return True
+
+
+def _check_files(place: Path) -> None:
+    if place.is_file():
+        raise UsageError(
+            f"{place}, where a cell is to be kept, is a file. Move it away, or name another "
+            "--output_path."
+        )
+    foreign = [p.name for p in sorted(place.glob("*")) if not p.name.startswith(_FILES)]
+    if foreign:
+        raise UsageError(
+            f"{place} holds {foreign[0]}, which `taskvec bench` did not write. Move it away, or "
+            "name another --output_path."
+        )
+
+
+def _check_configuration(place: Path, cell: Cell) -> None:
     found = _results(place)["config"].get(KEY)
     differs = (
         _difference(found, cell.configuration)
@@ -138,7 +153,6 @@ def finished(folder: Path, cell: Cell, overwrite: bool = False) -> bool:
             f"{place} holds another cell: {differs}. Name another --output_path, or pass "
             "--overwrite to evaluate it again."
         )
-    return True
 
 
 def damage(place: Path, task: str) -> str:
@@ -170,8 +184,13 @@ def scores_of(results: Mapping[str, Any], task: str) -> dict[str, float]:
     }
 
 
-def save(folder: Path, cell: Cell, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a hidden folder, then put that in the cell's place: whole, or not at all."""
+def save(folder: Path, cell: Cell, write: Callable[[Path], None], overwrite: bool = False) -> None:
+    """Let `write` fill a hidden folder, then put that in the cell's place: whole, or not at all.
+
+    Where another process has finished the same cell meanwhile, its files stay, but for overwrite.
+
+    Raises :class:`UsageError` as :func:`finished` does, and changes nothing then.
+    """
     place = folder / cell.folder
     place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = place.with_name(f".{place.name}.{os.getpid()}")
@@ -179,8 +198,13 @@ def save(folder: Path, cell: Cell, write: Callable[[Path], None]) -> None:
     unfinished.mkdir()
     try:
         write(unfinished)
-        shutil.rmtree(place, ignore_errors=True)
-        os.replace(unfinished, place)
+        with FileLock(folder / _LOCK):
+            _check_files(place)
+            if overwrite or damage(place, cell.task):
+                shutil.rmtree(place, ignore_errors=True)
+                os.replace(unfinished, place)
+            else:
+                _check_configuration(place, cell)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,21 +23,29 @@ from harness_ext.errors import UsageError
 from harness_ext.grids.cells import KEY, Cell, damage, save, scores_of
 from harness_ext.grids.environment import described_once
 from harness_ext.grids.grid import Grid, Model
+from harness_ext.grids.processes import FailedElsewhereError, meet, meet_first
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Done:
-    """A cell that was run: its scores by metric, or the mistake that kept it from running."""
+    """A cell that was run: its scores by metric, or what kept it from running, in one line."""
 
     cell: Cell
     scores: dict[str, float]
     error: str | None = None
 
 
-def run(grid: Grid, todo: Sequence[Cell], folder: Path, manager: TaskManager) -> Iterator[Done]:
+def run(
+    grid: Grid, todo: Sequence[Cell], folder: Path, manager: TaskManager, overwrite: bool = False
+) -> Iterator[Done]:
     """Evaluate the cells, each of them in the folder before it is told.
 
-    A cell that raises :class:`UsageError` is told with its message, and the next one is run.
+    A cell that raises an exception is told with its message, and the next one is run; where in the
+    code it was raised is logged, at debug level.
+
+    overwrite: put cells in the place of those that are there when they are finished.
 
     Raises :class:`UsageError` where a model cannot be loaded.
     """
@@ -43,7 +53,7 @@ def run(grid: Grid, todo: Sequence[Cell], folder: Path, manager: TaskManager) ->
         for model, own in groupby(todo, key=lambda cell: cell.model):
             lm = _load(model, grid.batch_size)
             for cell in _as_on_first_process(list(own), lm.rank):
-                yield _run(lm, cell, folder, manager)
+                yield _run(lm, cell, folder, manager, overwrite)
 
 
 def _load(model: Model, batch_size: int | str) -> TaskVectorLM:
@@ -62,35 +72,55 @@ def _as_on_first_process(todo: list[Cell], rank: int) -> list[Cell]:
     return cells
 
 
-def _run(lm: TaskVectorLM, cell: Cell, folder: Path, manager: TaskManager) -> Done:
-    tracker = EvaluationTracker()
+def _run(lm: TaskVectorLM, cell: Cell, folder: Path, manager: TaskManager, overwrite: bool) -> Done:
     try:
-        results = simple_evaluate(
-            _steered(lm, cell),
-            tasks=[cell.task],
-            num_fewshot=cell.shots,
-            limit=cell.limit,
-            task_manager=manager,
-            evaluation_tracker=tracker,
-            random_seed=cell.seed,
-            numpy_random_seed=cell.seed,
-            torch_random_seed=cell.seed,
-            fewshot_random_seed=cell.seed,
-        )
-    except UsageError as error:
-        if torch.distributed.is_initialized():  # the others would wait for this process for ever
-            raise
+        scores = _evaluate(lm, cell, folder, manager, overwrite)
+        meet()
+    except FailedElsewhereError as error:
         return Done(cell, {}, str(error))
-    if results is None:  # another process has them
-        return Done(cell, {})
+    except Exception as error:
+        log.debug("%s", cell, exc_info=True)
+        failed = _in_one_line(error)
+        meet(failed)
+        return Done(cell, {}, failed)
+    return Done(cell, scores)
+
+
+def _in_one_line(error: Exception) -> str:
+    """A user's mistake by its message alone, anything else with its type."""
+    mistake = isinstance(error, UsageError)
+    text = str(error) if mistake else "".join(traceback.format_exception_only(error))
+    return " ".join(text.split())
+
+
+def _evaluate(
+    lm: TaskVectorLM, cell: Cell, folder: Path, manager: TaskManager, overwrite: bool
+) -> dict[str, float]:
+    """Save the cell, and return its scores by metric; none where another process has them."""
+    tracker = EvaluationTracker()
+    results = simple_evaluate(
+        _steered(lm, cell),
+        tasks=[cell.task],
+        num_fewshot=cell.shots,
+        limit=cell.limit,
+        task_manager=manager,
+        evaluation_tracker=tracker,
+        random_seed=cell.seed,
+        numpy_random_seed=cell.seed,
+        torch_random_seed=cell.seed,
+        fewshot_random_seed=cell.seed,
+    )
+    meet()  # what failed in another process is not kept
+    if results is None:
+        return {}
     results["config"] |= {
         "model": plugin.MODEL,
         "model_args": {**cell.model.arguments, **cell.method.arguments},
         "batch_size": lm.batch_size,
         KEY: cell.configuration,
     }
-    save(folder, cell, lambda place: _write(results, tracker, cell, place))
-    return Done(cell, scores_of(results, cell.task))
+    save(folder, cell, lambda place: _write(results, tracker, cell, place), overwrite)
+    return scores_of(results, cell.task)
 
 
 def _steered(lm: TaskVectorLM, cell: Cell) -> TaskVectorLM:
@@ -101,6 +131,7 @@ def _steered(lm: TaskVectorLM, cell: Cell) -> TaskVectorLM:
     for name in ("generate_until", "loglikelihood", "loglikelihood_rolling"):
         # lm-eval's bar over the requests of one cell would break the grid's own.
         setattr(other, name, partial(getattr(other, name), disable_tqdm=True))
+    meet_first(other)
     return other
 
 

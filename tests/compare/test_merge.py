@@ -134,10 +134,18 @@ def test_runs_that_were_not_made_alike_are_refused_with_both_values(
     assert all(str(path) in str(error.value) for path in runs)
 
 
-def test_a_run_without_its_time_is_refused_by_name(output: Runs) -> None:
-    runs = {
-        **output("forward_upper"),
-        **output("bijection_upper", lambda r: r.pop("total_evaluation_time_seconds")),
-    }
-    with pytest.raises(UsageError, match=r"bijection_upper.*_seconds=None is not a number"):
+@pytest.mark.parametrize("key", ["date", "total_evaluation_time_seconds"])
+@pytest.mark.parametrize("value", [None, "soon", [1], float("nan"), 10**400])
+def test_a_run_without_its_date_or_time_is_refused_by_name(
+    output: Runs, key: str, value: Any
+) -> None:
+    runs = output("forward_upper") | output("bijection_upper", lambda r: r.update({key: value}))
+    with pytest.raises(UsageError, match=rf"bijection_upper.*: {key}=.* is not a number"):
+        merge(runs)
+
+
+@pytest.mark.parametrize("key", ["date", "total_evaluation_time_seconds"])
+def test_a_run_that_says_nothing_of_its_date_or_time_is_refused(output: Runs, key: str) -> None:
+    runs = output("forward_upper") | output("bijection_upper", lambda r: r.pop(key))
+    with pytest.raises(UsageError, match=rf"bijection_upper.*: {key}=None is not a number"):
         merge(runs)

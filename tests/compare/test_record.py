@@ -121,13 +121,36 @@ def test_a_model_is_named_after_what_was_pretrained(
         assert read_output(output).cell.folder == Path(model, "hf-10shot-seed1234")
 
 
-def test_recording_again_replaces_the_cell(output: Path, tmp_path: Path) -> None:
-    record([output], tmp_path / "to")
-    write_output(output.parent, answered(["forward_upper"], lambda doc: 0, count=3))
-    (output.parent / f"samples_bijection_upper_{DATE}.jsonl").unlink()
-    record([output], tmp_path / "to")
-    assert answered_by_task(tmp_path / "to") == {"forward_upper": 3}
+def test_recording_again_replaces_the_cell(tmp_path: Path) -> None:
+    write_output(tmp_path / "out", answered(["forward_upper"], lambda doc: 0, count=3))
+    record([tmp_path / "out"], tmp_path / "to")
+    write_output(tmp_path / "out", answered(TASKS, lambda doc: 1))
+    record([tmp_path / "out"], tmp_path / "to")
+    assert answered_by_task(tmp_path / "to") == {"forward_upper": 4, "bijection_upper": 8}
     assert len(files(tmp_path / "to")) == 2
+
+
+def test_tasks_that_were_recorded_before_are_not_dropped(output: Path, tmp_path: Path) -> None:
+    record([output], tmp_path / "to")
+    later = write_output(tmp_path / "later", answered(["inverse_upper"], lambda doc: 1))
+    other = write_output(tmp_path / "other", answered(["inverse_upper"], lambda doc: 1), "none")
+    cell = tmp_path / "to/tiny/tv-0shot-seed1234"
+    with pytest.raises(UsageError) as error:
+        record([other, later], tmp_path / "to")
+    assert f"{cell} would lose bijection_upper, forward_upper, recorded" in str(error.value)
+    assert "Name the earlier runs too, or delete the folder" in str(error.value)
+    assert answered_by_task(tmp_path / "to") == {"forward_upper": 4, "bijection_upper": 8}
+    record([output, other, later], tmp_path / "to")
+    assert set(answered_by_task(cell)) == {*TASKS, "inverse_upper"}
+
+
+def test_a_recorded_cell_that_cannot_be_read_is_replaced(output: Path, tmp_path: Path) -> None:
+    record([output], tmp_path / "to")
+    recorded = tmp_path / "to/tiny/tv-0shot-seed1234/results.json"
+    recorded.write_text(recorded.read_text()[:100])
+    write_output(output.parent, answered(["forward_upper"], lambda doc: 1))
+    record([output], tmp_path / "to")
+    assert answered_by_task(tmp_path / "to") == {"forward_upper": 4}
 
 
 def test_a_cell_whose_recording_was_broken_off_counts_as_not_recorded(
@@ -138,7 +161,7 @@ def test_a_cell_whose_recording_was_broken_off_counts_as_not_recorded(
     def fail(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(recording.os, "replace", fail)
+    monkeypatch.setattr(recording, "write_whole", fail)
     with pytest.raises(KeyboardInterrupt):
         record([output], tmp_path / "to")
     assert answered_by_task(tmp_path / "to") == {}
@@ -209,6 +232,12 @@ def test_what_is_recorded_reads_as_what_it_was_made_from(output: Path, tmp_path:
         assert [replace(s, prompt=None) for s in one.samples] == list(other.samples)
 
 
+def test_a_grid_names_the_method(output: Path, tmp_path: Path) -> None:
+    config = json.loads(output.read_text())["config"]
+    edit(output, config=config | {"bench": {"name": "my_tv"}})
+    assert record([output], tmp_path / "to") == [tmp_path / "to/tiny/my_tv-0shot-seed1234"]
+
+
 def test_dtypes_and_seeds_have_cells_of_their_own(output: Path, tmp_path: Path) -> None:
     config = json.loads(output.read_text())["config"]
     edit(output, config=config | {"model_dtype": "torch.bfloat16", "fewshot_seed": 3})
@@ -221,12 +250,3 @@ def test_the_command_prints_the_folders(
 ) -> None:
     assert main([str(tmp_path / "out"), "--to", str(tmp_path / "to")]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'to/tiny/tv-0shot-seed1234'}\n"
-
-
-def test_the_command_says_what_is_wrong_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(tmp_path / "nothing"), "--to", str(tmp_path / "to")]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: {tmp_path / 'nothing'} holds no results_*.json")
-    assert error.count("\n") == 1

@@ -14,6 +14,15 @@ from tests.lm.conftest import tasks_folder as tasks_folder
 Bench = Callable[..., int]
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """What the files of results hold."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
 @pytest.fixture
 def bench(folder: Path, tasks_folder: Path, tmp_path: Path) -> Bench:
     """Runs a grid of the tiny model into `tmp_path`; options are given as they are typed."""

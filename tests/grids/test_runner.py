@@ -13,16 +13,11 @@ from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
 from transformers import AutoModelForCausalLM
 
-from harness_ext import TaskVectorLM
 from harness_ext.compare.reading import read
 from harness_ext.errors import UsageError
 from harness_ext.grids import runner
 from harness_ext.grids.grid import method_name
-from tests.grids.conftest import Bench
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+from tests.grids.conftest import Bench, contents
 
 
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -199,49 +194,6 @@ def test_a_cell_of_another_configuration_is_refused_and_kept(bench: Bench, tmp_p
     assert contents(tmp_path) == before
     assert bench("--limit", "3", "--overwrite") == 0
     assert {len(each.samples or ()) for each in read([tmp_path]).evaluations} == {3}
-
-
-def test_an_interrupted_grid_leaves_whole_cells_and_goes_on(
-    bench: Bench,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    write, written = runner._write, []
-
-    def interrupted(*args: Any) -> None:
-        write(*args)
-        written.append(args)
-        if len(written) == 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(runner, "_write", interrupted)
-        assert bench() == 130
-    assert "The same command goes on from there" in capsys.readouterr().err
-    (whole,) = read([tmp_path]).evaluations
-    assert not [path for path in tmp_path.rglob(".*")]
-    assert bench() == 0
-    assert {each.path for each in read([tmp_path]).evaluations} > {whole.path}
-
-
-def test_a_cell_that_cannot_be_run_is_told_and_the_rest_is_run(
-    bench: Bench,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    steered = TaskVectorLM.with_steering
-
-    def refuse(self: TaskVectorLM, **arguments: Any) -> TaskVectorLM:
-        if arguments["method"] == "tl":
-            raise UsageError("this model has no such heads")
-        return steered(self, **arguments)
-
-    monkeypatch.setattr(TaskVectorLM, "with_steering", refuse)
-    assert bench(methods="tl,dev=2,average=2 none") == 1
-    assert "seed 1234: this model has no such heads" in capsys.readouterr().err
-    assert [each.method for each in read([tmp_path]).evaluations] == ["none"]
 
 
 def test_a_seed_sets_the_draws_of_episodes_and_the_few_shot_examples(
