@@ -214,7 +214,11 @@ def made_with(evaluations: Sequence[Evaluation], steered: Sequence[Evaluation]) 
     """
 
     def values(said: Callable[[Evaluation], Any], among: Sequence[Evaluation] = evaluations) -> str:
-        return " / ".join(sorted({str(said(each)) for each in among}))
+        found = {said(each) for each in among}
+        # Numbers by their size.
+        return " / ".join(
+            map(str, sorted(found, key=lambda one: (one if isinstance(one, int) else 0, str(one))))
+        )
 
     def recorded(each: Evaluation) -> Any:
         return datetime.fromtimestamp(each.date, timezone.utc).date()

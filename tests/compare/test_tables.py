@@ -124,7 +124,7 @@ def test_layers_of_several_seeds_stand_side_by_side(results: Path) -> None:
     path.write_text(json.dumps(content))
     text = section([results])
     assert rows(text, "upper")[4][3] == "9 (0.00), 3 (0.00)"
-    assert "few-shot seed 1234 / 7;" in text
+    assert "few-shot seed 7 / 1234;" in text
 
 
 def test_seeds_and_versions_are_stated(results: Path) -> None:
