@@ -175,14 +175,14 @@ def _recorded() -> list[Path]:
 
 def shots_tables() -> str:
     """Task vectors at 0 to 4 shots, means over tasks, from the files below results/shots/."""
-    from harness_ext.compare.shots import section
+    from harness_ext.compare.shots_tables import section
 
     return section(ROOT / "results/shots")
 
 
 def shots_tasks_table() -> str:
     """Task vectors at 0 to 4 shots, task by task, from the files below results/shots/."""
-    from harness_ext.compare.shots import tasks_section
+    from harness_ext.compare.shots_tables import tasks_section
 
     return tasks_section(ROOT / "results/shots")
 

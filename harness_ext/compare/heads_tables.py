@@ -30,9 +30,8 @@ from harness_ext.compare.heads_runs import (
     mean_share,
     score_of,
 )
-from harness_ext.compare.shots import NOTHING
 from harness_ext.compare.statistics import Interval
-from harness_ext.compare.tables import MISSING, NO_TASK, interval, markdown
+from harness_ext.compare.tables import MISSING, NO_TASK, NOTHING, interval, markdown
 from harness_ext.compare.text import number
 
 PICTURE = "fraction.svg"

@@ -19,6 +19,7 @@ from harness_ext.errors import UsageError
 
 ARROWS = ("X→Y", "Y→X", "X↔Y")
 MISSING, NO_TASK = "missing", "–"
+NOTHING = "Nothing is recorded yet.\n"
 
 LEGEND = """\
 Share of answers that are right (`answer_match`), with 95 % intervals. ICL: demonstrations in the

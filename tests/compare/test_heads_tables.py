@@ -14,9 +14,8 @@ from harness_ext.compare.heads_tables import (
     section,
     steering_table,
 )
-from harness_ext.compare.shots import NOTHING
 from harness_ext.compare.statistics import accuracy_interval, task_mean_interval
-from harness_ext.compare.tables import interval
+from harness_ext.compare.tables import NOTHING, interval
 from harness_ext.errors import UsageError
 from tests.compare.heads_output import grid, row, runs_of, write
 
