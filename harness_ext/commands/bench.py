@@ -64,11 +64,12 @@ def _run(plan: Plan, args: argparse.Namespace, first: bool) -> bool:
     from rich.console import Console
 
     from harness_ext.grids import progress, runner
-    from harness_ext.grids.cells import remove_unfinished
+    from harness_ext.grids.cells import make, remove_unfinished
 
     console = Console(stderr=True)
     _log_to(console)
     runner.log.setLevel(logging.DEBUG if args.traceback else logging.NOTSET)
+    make(args.output_path)
     if first:
         remove_unfinished(args.output_path)
     errors = []
@@ -144,4 +145,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _number(text: str) -> int | float:
-    return float(text) if "." in text or "e" in text.lower() else int(text)
+    try:
+        return float(text) if "." in text or "e" in text.lower() else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is not a number") from None

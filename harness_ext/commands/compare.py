@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from harness_ext.commands.numbers import count
 from harness_ext.commands.problems import tell
 from harness_ext.compare.evaluations import Evaluation, Reading
 from harness_ext.compare.leaderboard import Choice, chosen
@@ -30,11 +31,13 @@ def main(argv: Sequence[str]) -> int:
     Raises :class:`UsageError` for a user's mistake.
     """
     args = _parser().parse_args(argv)
+    _check_outputs(args)
     limits = Limits(
         args.alpha, args.max_drop, _per_task(args.per_task), args.max_changed, args.allow_missing
     )
     readings = {source: read([source]) for source in (args.base, args.new)}
     tell(dict.fromkeys(problem for each in readings.values() for problem in each.problems))
+    _remove_earlier(args)
     base = _side("BASE", args.base, readings[args.base], args, args.base_method)
     new = _side("NEW", args.new, readings[args.new], args, args.new_method)
     unread = sum(problem.unused for each in readings.values() for problem in each.problems)
@@ -65,11 +68,36 @@ def _side(
         raise UsageError(f"{name} ({source}): {error}") from error
 
 
+def _outputs(args: argparse.Namespace) -> dict[str, Path]:
+    named = {"--markdown": args.markdown, "--json": args.json, "--junit": args.junit}
+    return {option: path for option, path in named.items() if path is not None}
+
+
+def _check_outputs(args: argparse.Namespace) -> None:
+    named: dict[Path, str] = {}
+    for option, path in _outputs(args).items():
+        other = named.setdefault(path.absolute(), option)
+        if other != option:
+            raise UsageError(f"{other} and {option} name one file, {path}. Give each its own.")
+
+
+def _remove_earlier(args: argparse.Namespace) -> None:
+    """An earlier report must not stand for a comparison that comes to none."""
+    for option, path in _outputs(args).items():
+        if path.is_file():
+            try:
+                path.unlink()
+            except OSError as error:
+                raise UsageError(
+                    f"{option} {path}: cannot be replaced ({error.strerror})."
+                ) from error
+
+
 def _tell(report: Report, args: argparse.Namespace) -> None:
     from rich.console import Console
 
     from harness_ext.commands import prompts
-    from harness_ext.compare import regression_files, regression_text
+    from harness_ext.compare import regression_files, regression_terminal, regression_text
 
     prompt_of = prompts.rebuilder()
     if args.markdown:
@@ -84,7 +112,7 @@ def _tell(report: Report, args: argparse.Namespace) -> None:
     if args.junit:
         write(args.junit, regression_files.as_junit(report), "--junit")
     console = Console(highlight=False, markup=False, emoji=False)
-    regression_text.show(console, report, args.show, prompt_of)
+    regression_terminal.show(console, report, args.show, prompt_of)
 
 
 def _per_task(path: Path | None) -> dict[str, float]:
@@ -133,12 +161,6 @@ def _drop(text: str) -> float:
     return value
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number ≥ 0")
-    return int(text)
-
-
 def _number(text: str) -> float:
     try:
         return float(text)
@@ -163,8 +185,8 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", nargs="+", metavar="NAME", help="only these; * and ?")
     parser.add_argument("--base-method", metavar="NAME", help="only this one of BASE")
     parser.add_argument("--new-method", metavar="NAME", help="only this one of NEW")
-    parser.add_argument("--shots", nargs="+", type=_count, metavar="N", help="only these")
-    parser.add_argument("--seeds", nargs="+", type=_count, metavar="N", help="only these")
+    parser.add_argument("--shots", nargs="+", type=count, metavar="N", help="only these")
+    parser.add_argument("--seeds", nargs="+", type=count, metavar="N", help="only these")
     parser.add_argument("--metric", help="instead of each task's usual one")
     parser.add_argument(
         "--max-drop", type=_drop, default=0.0, metavar="D", help="a mean may drop by this much"
@@ -186,7 +208,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--show",
-        type=_count,
+        type=count,
         default=3,
         metavar="N",
         help="lost and gained answers shown of each task (default: 3)",

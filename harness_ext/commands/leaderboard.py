@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness_ext.commands.numbers import count
 from harness_ext.commands.problems import tell
 from harness_ext.compare.evaluations import Reading
 from harness_ext.compare.leaderboard import Choice, Leaderboard, build, chosen
@@ -153,10 +154,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="taskvec leaderboard",
         description="Results of lm-eval, of this package's model and any other, as one table: "
-        "models and methods as rows, tasks and means over tasks as columns, means with 95 %% "
+        "models and methods as rows, tasks and means over tasks as columns, means with 95 % "
         "intervals. Where maps were run with a task vector, their bijection gaps follow.",
         epilog="Files that cannot be used are named on stderr, and the rest is shown. Exit status: "
-        f"0 a table was made, {PARTLY} with --strict where something was left out, 2 nothing to "
+        f"0 a table was made, {PARTLY} with --strict where a file could not be used, 2 nothing to "
         "show or a mistake in the arguments.",
     )
     parser.add_argument(
@@ -176,9 +177,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help=f"only tasks of these groups, or categories such as bijection{patterns}",
     )
-    parser.add_argument("--shots", nargs="+", type=int, metavar="N", help="only these")
+    parser.add_argument("--shots", nargs="+", type=count, metavar="N", help="only these")
     parser.add_argument(
-        "--seeds", nargs="+", type=int, metavar="N", help="only these few-shot seeds"
+        "--seeds", nargs="+", type=count, metavar="N", help="only these few-shot seeds"
     )
     parser.add_argument("--metric", help="instead of each task's usual one, such as exact_match")
     parser.add_argument(

@@ -16,8 +16,8 @@ STEERING_SEED = "steering seed"
 class Problem:
     """Something about a file that the reader of a table has to know.
 
-    unused: whether the file, or the named part of it, is left out of everything; otherwise it is
-    used, and the message says with what reservation.
+    unused: whether the file, or the named part of it, could not be used; otherwise it is used, but
+    for what the message says.
     """
 
     path: Path

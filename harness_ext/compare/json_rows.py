@@ -15,9 +15,13 @@ class DamagedRow(ValueError):
 
 
 def lines(path: Path) -> list[str]:
-    """The lines of a file. Raises OSError, and ValueError where it is not UTF-8."""
+    """The lines of a file but for empty ones at its end.
+
+    Raises OSError, and ValueError where it is not UTF-8.
+    """
     # Not str.splitlines: a generated text may hold other line separators than "\n".
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    text = path.read_text(encoding="utf-8").rstrip("\n")
+    return text.split("\n") if text else []
 
 
 def row(line: str) -> dict[str, Any]:

@@ -121,8 +121,12 @@ def chosen(reading: Reading, choice: Choice) -> list[Evaluation]:
     for option, wanted, said in _conditions(choice):
         found = [each for each in left if wanted(each)]
         if not found:
-            there = sorted({str(value) for each in left for value in said(each)})
-            raise UsageError(f"{option} leaves nothing; there is: {listed(there, 20) or 'none'}.")
+            there = {value for each in left for value in said(each)}
+            # Numbers by their size.
+            names = map(str, sorted(there, key=lambda n: (n if isinstance(n, int) else -1, str(n))))
+            raise UsageError(
+                f"{option} leaves nothing; there is: {listed([*names], 20) or 'none'}."
+            )
         left = found
     return left
 

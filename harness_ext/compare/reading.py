@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from harness_ext.compare.evaluations import Evaluation, Key, Problem, Reading
+from harness_ext.compare.evaluations import STEERING_SEED, Evaluation, Key, Problem, Reading
 from harness_ext.compare.results_files import RESULTS, read_file
 from harness_ext.compare.text import listed
 
@@ -32,36 +33,52 @@ def read(sources: Iterable[Path]) -> Reading:
     """
     evaluations: list[Evaluation] = []
     problems: list[Problem] = []
+    seen: set[Path] = set()
     for source in dict.fromkeys(sources):
-        paths = results_files(source)
-        if not paths:
+        paths, unread = results_files(source)
+        problems += unread
+        if not paths and not unread:
             problems.append(Problem(source, _nothing_in(source)))
         for path in paths:
+            if path.resolve() in seen:
+                continue
+            seen.add(path.resolve())
             found = read_file(path)
             evaluations += found.evaluations
             problems += found.problems
     kept, repeated = _latest(evaluations)
-    return Reading(tuple(kept), (*problems, *repeated))
+    return Reading(tuple(_by_steering_seed(kept)), (*problems, *repeated))
 
 
-def results_files(source: Path) -> list[Path]:
-    """The results files of a source, by path: itself, or those in the folder at any depth."""
+def results_files(source: Path) -> tuple[list[Path], list[Problem]]:
+    """The results files of a source, itself or those in the folder at any depth, links last.
+
+    And the folders that cannot be looked into.
+    """
     if source.is_file():
-        return [source]
-    return sorted(
+        return [source], []
+    unread: list[Problem] = []
+    found = [
         Path(folder, name)
-        for folder, names in _folders(source)
+        for folder, names in _folders(source, unread)
         for name in names
         if name == RESULTS
         or (name.startswith("results_") and name.endswith(".json"))
         or _DATED.search(name)
-    )
+    ]
+    # The samples are beside the file itself.
+    return sorted(found, key=lambda path: (path.is_symlink(), path)), unread
 
 
-def _folders(source: Path) -> Iterator[tuple[str, list[str]]]:
+def _folders(source: Path, unread: list[Problem]) -> Iterator[tuple[str, list[str]]]:
     """Each folder once, also behind links, with the names of its files."""
+
+    def tell(error: OSError) -> None:
+        if source.exists():
+            unread.append(Problem(Path(error.filename), f"cannot be read ({error.strerror})."))
+
     seen: set[str] = set()
-    for folder, inner, names in os.walk(source, followlinks=True):
+    for folder, inner, names in os.walk(source, onerror=tell, followlinks=True):
         real = os.path.realpath(folder)
         # Links may lead in a circle. Folders that begin with a dot are unfinished.
         inner[:] = [] if real in seen else sorted(name for name in inner if name[0] != ".")
@@ -89,8 +106,20 @@ def _latest(evaluations: Sequence[Evaluation]) -> tuple[list[Evaluation], list[P
     return kept, [_repeated(*paths, own) for paths, own in repeated.items()]
 
 
-def _rank(evaluation: Evaluation) -> tuple[int, float, str]:
-    return evaluation.documents or 0, evaluation.date, str(evaluation.path)
+def _rank(evaluation: Evaluation) -> tuple[int, float, bool, str]:
+    has_samples = evaluation.samples is not None
+    return evaluation.documents or 0, evaluation.date, has_samples, str(evaluation.path)
+
+
+def _by_steering_seed(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Where seeds of steering are all that differs, they are a setting."""
+    alike: dict[Key, int] = Counter(replace(each, facts={}).key for each in evaluations)
+    return [
+        replace(each, settings={**each.settings, STEERING_SEED: each.facts[STEERING_SEED]})
+        if STEERING_SEED in each.facts and alike[replace(each, facts={}).key] > 1
+        else each
+        for each in evaluations
+    ]
 
 
 def _repeated(

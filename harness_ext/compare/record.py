@@ -108,7 +108,9 @@ def _without_folders(value: Any) -> Any:
 
 
 def _results_files(source: Path) -> list[Path]:
-    found = results_files(source)
+    found, unread = results_files(source)
+    for problem in unread:
+        raise UsageError(str(problem))
     if not found:
         raise UsageError(
             f"{source} holds no results_*.json of lm-eval. Run lm_eval with --output_path and "

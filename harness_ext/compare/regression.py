@@ -109,8 +109,9 @@ def _compare(pair: Pair, metric: str | None) -> Comparison:
         pair, column.metric, unmatched=(unmatched[0], unmatched[1]), unscored=unscored
     )
     if not matched:
-        where = "both sides" if not unscored else f"both sides with a score {column.metric}"
-        return replace(found, why=f"no document is on {where}")
+        if unscored:
+            return replace(found, why=f"no document has {column.metric} of its own on both sides")
+        return replace(found, why="no document is on both sides")
     return _compared(found, column, matched)
 
 
@@ -134,7 +135,8 @@ def _compared(
         (one.answered(column.metric), two.answered(column.metric)) for _, one, two in matched
     ]
     told = [both for both in answers if None not in both]
-    p_value, test = _tested(sums.values(), _is_binary(column, flips))
+    is_binary = _is_binary(column, flips)
+    p_value, test = _tested(sums.values(), is_binary)
     mean = math.fsum(flip.change for flip in flips) / len(flips)
     return replace(
         found,
@@ -148,6 +150,7 @@ def _compared(
         p_value=p_value,
         adjusted=p_value,
         test=test,
+        is_binary=is_binary,
         documents=len(flips),
         clusters=len(sums),
         answered=len(told),

@@ -62,7 +62,9 @@ def as_junit(report: Report) -> str:
         case = ElementTree.SubElement(
             suite, "testcase", classname=SUITE, name="share of answers that are other texts"
         )
-        if report.too_many_changed:
+        if report.changed is None:
+            ElementTree.SubElement(case, "skipped", message="no answers to look at")
+        elif report.too_many_changed:
             message = f"{report.changed:.4f}, allowed {report.limits.max_changed}"
             ElementTree.SubElement(case, "failure", message=message, type="changed")
     case = ElementTree.SubElement(suite, "testcase", classname=SUITE, name="all can be compared")

@@ -1,17 +1,11 @@
-"""A comparison for people: what is said of it, as a table in a terminal and as Markdown."""
+"""A comparison for people: what is said of it, and all of it as Markdown."""
 
 from __future__ import annotations
 
 import html
 import math
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from harness_ext.compare.evaluations import PromptOf, Sample
 from harness_ext.compare.report import (
@@ -30,12 +24,7 @@ from harness_ext.compare.text import clip, clip_start, listed, number, visible
 from harness_ext.compare.text import count as count_of
 
 NAME, PROMPT, ANSWER = 60, 300, 80
-_STYLES = {WORSE: "bold red", TOLERATED: "yellow", BETTER: "green", NOT_COMPARABLE: "magenta"}
-_HEAD = ("task", "BASE", "NEW", "difference", "p (Holm)", "lost", "gained", "outcome")
-# With these, outcomes in two lines and intervals below differences, 80 columns leave the names of
-# tasks 24 characters.
-_TERMINAL = ("task", "BASE", "NEW", "difference", "p\n(Holm)", "lost,\ngained", "outcome")
-_OUTCOME = 14
+HEAD = ("task", "BASE", "NEW", "difference", "p (Holm)", "lost", "gained", "outcome")
 _LISTED = 20
 # What it means that a results file does not tell; of other facts it says nothing.
 _ABSENT = {"limit": "none", "system instruction": "none"}
@@ -64,7 +53,7 @@ def summary(report: Report) -> str:
     if report.incomparable:
         said += f" {report.incomparable[0].upper()}{report.incomparable[1:]}."
     limit = report.limits.max_changed
-    if limit is None:
+    if limit is None or report.changed is None:
         return said
     verb = "more than" if report.too_many_changed else "not more than"
     share = f"{report.changed:.1%} of the answers are other texts, {verb} the {limit:.1%} allowed."
@@ -77,6 +66,10 @@ def notes(report: Report) -> list[str]:
     for name, (base, new) in report.pairing.varied.items():
         found.append(f"{name}: {base or 'as usual'} (BASE), {new or 'as usual'} (NEW).")
     found += _facts(report)
+    pairs = [both for each in report.comparisons for both in each.pair.evaluations]
+    same = sum(base.path.resolve() == new.path.resolve() for base, new in pairs)
+    if same:
+        found.append(f"BASE and NEW are the same file in {same} of {len(pairs)} evaluations.")
     for side, names in (("BASE", report.pairing.only_base), ("NEW", report.pairing.only_new)):
         if names:
             found.append(f"Only in {side}, not compared: {listed(names, _LISTED)}.")
@@ -100,7 +93,9 @@ def notes(report: Report) -> list[str]:
     small = [
         each.pair.name
         for each in report.compared
-        if report.least_drop(each) is None and each.adjusted >= report.limits.alpha
+        if each.is_binary
+        and report.least_drop(each) is None
+        and each.adjusted >= report.limits.alpha
     ]
     if small:
         found.append(
@@ -129,7 +124,7 @@ def _task_notes(report: Report) -> list[str]:
                 f"{each.pair.name}: {ours} documents are in BASE only and {theirs} in NEW only; "
                 f"{each.documents} are compared."
             )
-        if each.unscored:
+        if each.unscored and each.documents:
             found.append(
                 f"{each.pair.name}: {each.unscored} documents of both sides are left out, as they "
                 f"have no {each.metric} on one."
@@ -157,38 +152,6 @@ def _facts(report: Report) -> list[str]:
     ]
 
 
-def show(console: Console, report: Report, most: int, prompt_of: PromptOf) -> None:
-    """Print summary, table, notes, and at most so many lost and gained answers of a task."""
-    console.print(Text(summary(report), style="bold red" if report.regressed else "bold"))
-    console.print(_table(report))
-    for note in notes(report):
-        console.print(Text(f"- {_shown(note, 2000)}"))
-    for title, each, flips in _listed(report, most):
-        console.print(Text(f"\n{title}", style="bold"))
-        for flip in flips:
-            for line in _lines(flip, each, prompt_of):
-                console.print(Text(line))
-
-
-def _table(report: Report) -> Table:
-    """Only the names of tasks are broken where the terminal is narrow."""
-    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    for name in _TERMINAL:
-        table.add_column(name, overflow="fold", no_wrap=name != "task")
-    for each in report.comparisons:
-        task, base, new, difference, p_value, lost, gained, outcome = _cells(each)
-        table.add_row(
-            Text(task),
-            base,
-            new,
-            difference.replace(" [", "\n["),
-            p_value,
-            f"{lost}, {gained}",
-            Text(textwrap.fill(outcome, _OUTCOME), style=_STYLES.get(outcome, "")),
-        )
-    return table
-
-
 def as_markdown(
     report: Report, most: int | None, prompt_of: PromptOf, limit: float = math.inf
 ) -> str:
@@ -201,20 +164,20 @@ def as_markdown(
     first = f"**taskvec compare** {mark} {summary(report)}\n"
     # A quarter at least is for lists of answers.
     told = bullets_within(limit / 4, [_plain(note, 2000) for note in notes(report)])
-    rows = [[_plain(cell) for cell in _cells(each)] for each in report.comparisons]
+    rows = [[_plain(cell) for cell in cells(each)] for each in report.comparisons]
     outcomes = [each.outcome for each in report.comparisons]
-    table = markdown_within(limit / 2, _HEAD, rows, outcomes, _LEFT_OUT)
+    table = markdown_within(limit / 2, HEAD, rows, outcomes, _LEFT_OUT)
     blocks = [first, table, told]
     length = sum(len(block) + 1 for block in blocks)
     left_out = 0
-    for title, each, flips in _listed(report, most):
+    for title, each, flips in listed_flips(report, most):
         if left_out:
             left_out += 1
             continue
-        lines = "\n\n".join("\n".join(_lines(flip, each, prompt_of)) for flip in flips)
+        text = "\n\n".join("\n".join(lines(flip, each, prompt_of)) for flip in flips)
         block = (
-            f"<details><summary>{html.escape(title)}</summary>\n\n"
-            f"<pre>{html.escape(lines)}</pre>\n\n</details>\n"
+            f"<details><summary>{_unmentioned(html.escape(title))}</summary>\n\n"
+            f"<pre>{html.escape(text)}</pre>\n\n</details>\n"
         )
         length += len(block) + 1
         if length > limit - _ENDING:
@@ -229,11 +192,12 @@ def as_markdown(
     return "\n".join(blocks)
 
 
-def _cells(each: Comparison) -> tuple[str, ...]:
+def cells(each: Comparison) -> tuple[str, ...]:
+    """A row of the table, under HEAD."""
     if each.outcome == NOT_COMPARABLE:
-        return (_shown(each.pair.name), *["–"] * 6, each.outcome)
+        return (shown(each.pair.name), *["–"] * 6, each.outcome)
     return (
-        _shown(each.pair.name),
+        shown(each.pair.name),
         number(each.base),
         number(each.new),
         _interval(each.difference),
@@ -254,19 +218,22 @@ def _p_value(p_value: float) -> str:
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def _listed(report: Report, most: int | None) -> Iterable[tuple[str, Comparison, Sequence[Flip]]]:
+def listed_flips(
+    report: Report, most: int | None
+) -> Iterable[tuple[str, Comparison, Sequence[Flip]]]:
     """Lost and gained answers, worse tasks first, with what each list is called; None for all."""
     for each in sorted(report.compared, key=lambda each: each.outcome != WORSE):
         for what, flips in (("lost", each.lost), ("gained", each.gained)):
-            shown = flips[:most]
-            if shown:
-                count = f"{len(shown)} of {len(flips)}"
-                yield f"{_shown(each.pair.name)}: {what} by NEW ({count})", each, shown
+            picked = flips[:most]
+            if picked:
+                count = f"{len(picked)} of {len(flips)}"
+                yield f"{shown(each.pair.name)}: {what} by NEW ({count})", each, picked
 
 
-def _lines(flip: Flip, each: Comparison, prompt_of: PromptOf) -> list[str]:
+def lines(flip: Flip, each: Comparison, prompt_of: PromptOf) -> list[str]:
+    """One flip: prompt, target and both answers."""
     prompt = flip.new.prompt or flip.base.prompt or prompt_of(flip.evaluation, flip.new)
-    asked = f"  query   {clip(_shown(flip.new.query, PROMPT), PROMPT)} (its prompt is not known)"
+    asked = f"  query   {clip(shown(flip.new.query, PROMPT), PROMPT)} (its prompt is not known)"
     if prompt is not None:
         asked = f"  prompt  {_prompt(prompt)}"
     scores = ""
@@ -274,7 +241,7 @@ def _lines(flip: Flip, each: Comparison, prompt_of: PromptOf) -> list[str]:
         scores = f" ({flip.base.scores[each.metric]:g} → {flip.new.scores[each.metric]:g})"
     return [
         asked,
-        f"  target  {_shown(flip.new.target, ANSWER)}",
+        f"  target  {shown(flip.new.target, ANSWER)}",
         f"  BASE    {_answer(flip.base, each)}",
         f"  NEW     {_answer(flip.new, each)}{scores}",
         "",
@@ -283,18 +250,25 @@ def _lines(flip: Flip, each: Comparison, prompt_of: PromptOf) -> list[str]:
 
 def _answer(sample: Sample, each: Comparison) -> str:
     answer = sample.answered(each.metric)
-    return "–" if answer is None else _shown(answer, ANSWER)
+    return "–" if answer is None else shown(answer, ANSWER)
 
 
 def _prompt(prompt: str) -> str:
     return clip_start(visible(prompt).replace("\n", "⏎ "), PROMPT)
 
 
-def _shown(text: str, limit: int = NAME) -> str:
+def shown(text: str, limit: int = NAME) -> str:
+    """Text in one line, with its middle left out where it is long."""
     return clip(visible(text).replace("\n", "⏎ "), limit)
 
 
 def _plain(text: str, limit: int = NAME * 3) -> str:
     """Text in a Markdown table or list, where nothing in it is markup."""
-    escaped = html.escape(_shown(text, limit), quote=False)
-    return "".join(f"\\{sign}" if sign in "\\`*_[]~#" else sign for sign in escaped)
+    escaped = html.escape(shown(text, limit), quote=False)
+    marked = "".join(f"\\{sign}" if sign in "\\`*_[]~#" else sign for sign in escaped)
+    return _unmentioned(marked)
+
+
+def _unmentioned(text: str) -> str:
+    """`@name` calls nobody where a sign that is not seen parts it."""
+    return text.replace("@", "@\u2060")

@@ -60,7 +60,7 @@ class Comparison:
         base, new: mean scores over the documents that both have.
         difference: NEW minus BASE where more is better, else BASE minus NEW: below 0 is worse.
         p_value, adjusted: of no difference, and after Holm's correction.
-        test: which test it is.
+        test: which test it is; is_binary: whether all scores are 0 or 1.
         documents, clusters: what is compared; with several seeds a document counts once for each.
         unmatched: documents that only BASE, and that only NEW has.
         unscored: documents of both that either has no score of.
@@ -78,6 +78,7 @@ class Comparison:
     p_value: float = 1.0
     adjusted: float = 1.0
     test: str = ""
+    is_binary: bool = False
     documents: int = 0
     clusters: int = 0
     unmatched: tuple[int, int] = (0, 0)
@@ -140,7 +141,7 @@ class Report:
 
         It is that of one answer in each of `needed` clusters.
         """
-        enough = comparison.clusters >= self.needed
+        enough = comparison.is_binary and comparison.clusters >= self.needed
         return self.needed / comparison.documents if enough else None
 
     @property
@@ -149,15 +150,16 @@ class Report:
         return sum(each.answered for each in self.compared)
 
     @property
-    def changed(self) -> float:
-        """The share of answers that are other texts."""
+    def changed(self) -> float | None:
+        """The share of answers that are other texts; None where there are no answers."""
         changed = sum(each.changed for each in self.compared)
-        return changed / self.answered if self.answered else 0.0
+        return changed / self.answered if self.answered else None
 
     @property
     def too_many_changed(self) -> bool:
         """Whether more answers are other texts than may be."""
-        return self.limits.max_changed is not None and self.changed > self.limits.max_changed
+        most, changed = self.limits.max_changed, self.changed
+        return most is not None and changed is not None and changed > most
 
     @property
     def regressed(self) -> bool:

@@ -26,6 +26,8 @@ _STDERR = "_stderr"
 _NO_SETTINGS = ("pretrained", "seed", "token", "use_auth_token", "method", "ablate")
 # Of a hash of lm-eval, enough to tell two texts apart.
 _TOLD = 8
+# Of counts and seeds; anything else is none.
+_MOST = 2**64
 _TORCH = re.compile(r"PyTorch version: (\S+)")
 
 
@@ -35,6 +37,8 @@ def read_file(path: Path) -> Reading:
     A file that is none of lm-eval's gives no evaluation and one problem. A task without usable
     samples is kept with its scores; a score that is no finite number is left out. All are told.
     """
+    if path.exists() and not path.is_file():
+        return _unusable(path, "no file that can be read.")
     try:
         results = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -88,9 +92,9 @@ def _evaluation(
     if not metrics:
         return None, [*problems, Problem(path, f"{task}: no score that is a number.")]
     config = results["config"]
-    count = within(results, "n-samples", task).get("effective")
+    count = _whole(within(results, "n-samples", task).get("effective"))
     version = within(results, "versions").get(task)
-    if samples is not None and isinstance(count, int) and len(samples) != count:
+    if samples is not None and count is not None and len(samples) != count:
         problems.append(
             Problem(
                 path,
@@ -101,7 +105,7 @@ def _evaluation(
         samples = None
     evaluation = Evaluation(
         path=path,
-        model=plain_name(_text(results.get("model_name")) or _asked(config) or "unknown"),
+        model=plain_name(_text(results.get("model_name")) or _asked(config) or "") or "unknown",
         method=_method(config),
         settings={**_settings(config), **_asking(results)},
         task=task,
@@ -114,7 +118,7 @@ def _evaluation(
         ),
         metrics=metrics,
         samples=samples,
-        documents=_whole(count) if samples is None else len(samples),
+        documents=count if samples is None else len(samples),
         version=None if version is None else str(version),
         steering=within(config, "steering", "tasks", task),
         facts=_facts(results),
@@ -229,7 +233,8 @@ def _finite(value: Any) -> float | None:
 
 
 def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value <= _MOST else None
 
 
 def _text(value: Any) -> str | None:

@@ -36,11 +36,17 @@ def read_samples(results_path: Path, tasks: Mapping[str, Any]) -> tuple[Samples,
     for path, named in _files(results_path, tasks):
         rows: dict[str, dict[_Document, Sample]] = defaultdict(dict)
         damaged: dict[str, Problem] = {}
+        odd: dict[tuple[str, str], Problem] = {}
         try:
             lines = json_rows.lines(path)
         except (OSError, ValueError) as error:
-            problems.append(Problem(path, f"cannot be read ({error})."))
+            of = named or "all tasks"
+            problems.append(
+                Problem(path, f"cannot be read ({error}); the samples of {of} are not used.")
+            )
             continue
+        if not lines:
+            problems.append(Problem(path, "holds no samples."))
         for number, line in enumerate(lines, 1):
             try:
                 row = json_rows.row(line)
@@ -54,7 +60,10 @@ def read_samples(results_path: Path, tasks: Mapping[str, Any]) -> tuple[Samples,
                 _add(rows[task], row, _delimiter(tasks.get(task)))
             except DamagedRow as error:
                 damaged.setdefault(task, _problem(path, number, task, error))
+            for name, value in _odd_scores(row):
+                odd.setdefault((task, name), _odd(path, number, task, name, value))
         problems += damaged.values()
+        problems += (problem for (task, _), problem in odd.items() if task not in damaged)
         found |= {task: _numbered(own) for task, own in rows.items() if own and task not in damaged}
     return found, problems
 
@@ -149,22 +158,41 @@ def _sample(row: Mapping[str, Any], delimiter: str) -> Sample:
 
 
 def _scores(row: Mapping[str, Any], suffix: str) -> dict[str, float]:
+    return {f"{name}{suffix}": float(row[name]) for name in _scored(row) if _is_finite(row[name])}
+
+
+def _odd_scores(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Scores that are no numbers to compare."""
+    return [(name, row[name]) for name in _scored(row) if not _is_finite(row[name])]
+
+
+def _scored(row: Mapping[str, Any]) -> list[str]:
     names = row.get("metrics")
     if not isinstance(names, list):  # a recorded row: what is 0 or 1 in it is a score
-        names = [name for name in row if isinstance(row[name], int | float)]
-    scores = {}
-    for name in names:
-        value = row.get(name)
-        if name in _NO_SCORES or isinstance(value, list | str | dict | None):
-            continue
-        try:
-            scores[f"{name}{suffix}"] = float(value)
-            finite = math.isfinite(value)
-        except OverflowError:  # whole numbers have no bounds in JSON
-            finite = False
-        if not finite:
-            raise DamagedRow(f"{name}={str(value)[:40]} is no number to compare")
-    return scores
+        names = list(row)
+    return [
+        name
+        for name in names
+        if isinstance(name, str)
+        and name not in _NO_SCORES
+        and isinstance(row.get(name), int | float)
+    ]
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # whole numbers have no bounds in JSON
+        return False
+
+
+def _odd(path: Path, line: int, task: str, name: str, value: Any) -> Problem:
+    return Problem(
+        path,
+        f"line {line}: {name}={str(value)[:40]} is no number to compare; the answer to {task} "
+        f"counts as one without {name}.",
+        unused=False,
+    )
 
 
 def _first_text(document: Mapping[str, Any], names: Iterable[str]) -> str:

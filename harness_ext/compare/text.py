@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
 
 from harness_ext.errors import UsageError
+from harness_ext.files import write_whole
 
 # Controls, format characters (among them those that turn the direction of writing), separators of
 # lines and paragraphs, halves of characters, characters of private use or of no use yet.
@@ -75,13 +76,18 @@ def spelled(error: UnicodeError) -> tuple[str, int]:
 
 
 def write(path: Path, text: str, option: str) -> None:
-    """Write a text that the user wants in a file; `option` is the argument that named it.
+    """Write a text that the user wants in a file, whole; `option` is the argument that named it.
 
     Halves of surrogate pairs, which answers may hold, are written as codes. Raises
     :class:`UsageError` where the file cannot be written.
     """
+    data = text.encode(errors="backslashreplace")
     try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        if path.exists() and not path.is_file():  # such as /dev/stdout
+            path.write_bytes(data)
+        else:
+            path.resolve().parent.stat()  # a folder that is not there is a slip of the user's
+            write_whole(path.resolve(), data)
     except OSError as error:
         raise UsageError(f"{option} {path}: cannot be written ({error.strerror}).") from error
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from filelock import FileLock
@@ -184,19 +185,35 @@ def scores_of(results: Mapping[str, Any], task: str) -> dict[str, float]:
     }
 
 
+class OutputError(UsageError):
+    """Nothing more can be written, so that nothing more is worth evaluating."""
+
+
+def make(folder: Path) -> None:
+    """Make the folder of all cells. Raises :class:`UsageError` where it cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"--output_path {folder} cannot be written to: {error.strerror or error}. Name another."
+        ) from error
+
+
 def save(folder: Path, cell: Cell, write: Callable[[Path], None], overwrite: bool = False) -> None:
     """Let `write` fill a hidden folder, then put that in the cell's place: whole, or not at all.
 
     Where another process has finished the same cell meanwhile, its files stay, but for overwrite.
 
-    Raises :class:`UsageError` as :func:`finished` does, and changes nothing then.
+    Raises :class:`UsageError` as :func:`finished` does, and changes nothing then;
+    :class:`OutputError` where the folder cannot be written to.
     """
     place = folder / cell.folder
-    place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = place.with_name(f".{place.name}.{os.getpid()}")
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir()
     try:
+        unfinished.mkdir(parents=True)
         write(unfinished)
         with FileLock(folder / _LOCK):
             _check_files(place)
@@ -205,6 +222,8 @@ def save(folder: Path, cell: Cell, write: Callable[[Path], None], overwrite: boo
                 os.replace(unfinished, place)
             else:
                 _check_configuration(place, cell)
+    except OSError as error:
+        raise OutputError(f"{place} cannot be written: {error.strerror or error}.") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -103,7 +103,9 @@ def _names(source: str, name: str, entries: Sequence[Any]) -> tuple[str, ...]:
 
 def _limit(source: str, value: Any) -> int | float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and not (number and 0 < value < math.inf):
+    if value is not None and not (
+        number and 0 < value < math.inf and (value < 1 or value == int(value))
+    ):
         raise UsageError(
             f"{source}: limit is {_shown(value)}; it takes a number of documents ≥ 1, or a share "
             "of them between 0 and 1."
@@ -199,6 +201,8 @@ def _check_names_of_methods(source: str, methods: Sequence[Method]) -> None:
     named: dict[str, Method] = {}
     for method in methods:
         other = named.setdefault(method.name, method)
+        if other is not method and vars(other) == vars(method):
+            raise UsageError(f"{source}: {method.name} stands twice in methods. Drop one.")
         if other.arguments != method.arguments:
             raise UsageError(
                 f"{source}: two methods are called {method.name}: {dict(other.arguments)} and "

@@ -20,7 +20,7 @@ from lm_eval.tasks import TaskManager
 from harness_ext import TaskVectorLM, plugin
 from harness_ext.config import parse_model_args
 from harness_ext.errors import UsageError
-from harness_ext.grids.cells import KEY, Cell, damage, save, scores_of
+from harness_ext.grids.cells import KEY, Cell, OutputError, damage, save, scores_of
 from harness_ext.grids.environment import described_once
 from harness_ext.grids.grid import Grid, Model
 from harness_ext.grids.processes import FailedElsewhereError, meet, meet_first
@@ -47,7 +47,7 @@ def run(
 
     overwrite: put cells in the place of those that are there when they are finished.
 
-    Raises :class:`UsageError` where a model cannot be loaded.
+    Raises :class:`UsageError` where a model cannot be loaded, or a cell cannot be written.
     """
     with described_once():
         for model, own in groupby(todo, key=lambda cell: cell.model):
@@ -76,6 +76,8 @@ def _run(lm: TaskVectorLM, cell: Cell, folder: Path, manager: TaskManager, overw
     try:
         scores = _evaluate(lm, cell, folder, manager, overwrite)
         meet()
+    except OutputError:
+        raise
     except FailedElsewhereError as error:
         return Done(cell, {}, str(error))
     except Exception as error:

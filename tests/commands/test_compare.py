@@ -214,3 +214,24 @@ def test_nothing_heavy_is_imported_for_a_comparison(base: Path) -> None:
         "assert not {'torch', 'lm_eval', 'transformers'} & set(sys.modules); sys.exit(status)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_an_earlier_report_does_not_stand_for_a_comparison_that_came_to_none(
+    base: Path, tmp_path: Path
+) -> None:
+    reports = {
+        option: tmp_path / f"report{option}" for option in ("--json", "--junit", "--markdown")
+    }
+    given = [text for option, path in reports.items() for text in (option, str(path))]
+    assert main([str(base), str(base), *given]) == 0
+    assert all(path.exists() for path in reports.values())
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="there is nothing to show"):
+        main([str(base), str(tmp_path / "empty"), *given])
+    assert not any(path.exists() for path in reports.values())
+
+
+def test_two_reports_in_one_file_are_refused(base: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / "report")
+    with pytest.raises(UsageError, match=f"--markdown and --junit name one file, {path}"):
+        main([str(base), str(base), "--markdown", path, "--junit", path])

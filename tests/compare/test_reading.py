@@ -120,6 +120,58 @@ def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
     assert len(reading.evaluations) == 2 and not reading.problems
 
 
+def test_a_link_to_a_results_file_is_the_file_itself(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    (tmp_path / "results_latest.json").symlink_to(path.name)
+    reading = read([tmp_path])
+    assert {each.path for each in reading.evaluations} == {path}
+    assert all(each.samples for each in reading.evaluations) and not reading.problems
+
+
+def test_of_two_copies_the_one_with_samples_is_used(tmp_path: Path) -> None:
+    path = write(tmp_path / "b")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / path.name).write_bytes(path.read_bytes())
+    assert all(each.samples for each in read([tmp_path]).evaluations)
+
+
+def test_a_folder_that_cannot_be_looked_into_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "open")
+    write(tmp_path / "shut")
+    scan = os.scandir
+
+    def refuse(folder: str) -> object:  # an administrator may look everywhere
+        if str(folder).endswith("shut"):
+            raise PermissionError(13, "Permission denied", str(folder))
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    reading = read([tmp_path])
+    assert len(reading.evaluations) == 2
+    (problem,) = reading.problems
+    assert problem.path == tmp_path / "shut" and problem.unused
+
+
+def test_a_named_pipe_is_no_file_to_wait_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "results_1.json")
+    (problem,) = read([tmp_path]).problems
+    assert problem.message == "no file that can be read."
+
+
+def test_seeds_of_steering_are_a_setting_where_they_are_all_that_differs(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        path = write(tmp_path / str(seed))
+        content = json.loads(path.read_text())
+        content["config"]["steering"]["arguments"]["seed"] = seed
+        path.write_text(json.dumps(content))
+    seeds = [each.settings["steering seed"] for each in read([tmp_path]).evaluations]
+    assert seeds == [1, 1, 2, 2]
+    alone = read([tmp_path / "1"]).evaluations
+    assert all("steering seed" not in each.settings for each in alone)
+
+
 def test_files_that_were_given_a_name_are_found_with_their_samples(tmp_path: Path) -> None:
     path = write(tmp_path)
     path.rename(tmp_path / path.name.replace("results_", "of_mine_"))

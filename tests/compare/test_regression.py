@@ -181,7 +181,7 @@ def test_documents_without_a_score_are_left_out_and_counted() -> None:
     assert (found.documents, found.unmatched, found.unscored) == (7, (0, 0), 3)
     none = replace(base, samples=tuple(without))
     (found,) = report([base], [none]).comparisons
-    assert found.why == "no document is on both sides with a score answer_match"
+    assert found.why == "no document has answer_match of its own on both sides"
     assert (found.unmatched, found.unscored) == ((7, 0), 3)
 
 
@@ -227,7 +227,7 @@ def test_documents_without_answers_have_none_that_change() -> None:
     found = report(side("a", "b", None), side("a", "c", None), Limits(max_changed=0.5))
     assert found.changed == 0.5 and found.answered == 2 and not found.regressed
     found = report(side(None), side(None), Limits(max_changed=0.5))
-    assert not found.regressed
+    assert found.changed is None and not found.regressed
     assert found.incomparable == "--max-changed has no answers to look at"
 
 
@@ -236,3 +236,15 @@ def test_answers_are_those_that_the_compared_metric_scores() -> None:
         return [evaluation(scores=[replace(sample("d", 0), answers={"answer_match": answer})])]
 
     assert report(side("a"), side("b")).changed == 1.0
+
+
+def test_a_least_drop_is_told_of_scores_of_0_or_1_alone() -> None:
+    other = [evaluation(scores=[sample(str(n), 0.5) for n in range(20)])]
+    assert report(other, other).least_drop(report(other, other).compared[0]) is None
+
+
+def test_a_score_over_all_documents_alone_is_not_comparable() -> None:
+    bare = [replace(sample(str(n), 1), scores={}) for n in range(5)]
+    side = [replace(evaluation(scores=[1] * 5), samples=tuple(bare))]
+    (found,) = report(side, side).comparisons
+    assert found.why == "no document has answer_match of its own on both sides"

@@ -211,3 +211,17 @@ def test_results_without_samples_are_read_without_a_word(results: Path) -> None:
         path.unlink()
     assert first(results).samples is None and first(results).documents == 4
     assert problems(results) == []
+
+
+@pytest.mark.parametrize("count", [10**400, -5, 2.5, True])
+def test_a_number_of_documents_that_cannot_be_is_none(results: Path, count: object) -> None:
+    for path in results.parent.glob("samples_*"):
+        path.unlink()
+    edit(results, "n-samples", "forward_upper", "effective", value=count)
+    assert first(results).documents is None
+
+
+def test_a_model_without_a_name_is_unknown(results: Path) -> None:
+    edit(results, "model_name", value="/")
+    edit(results, "config", "model_args", value={})
+    assert first(results).model == "unknown"

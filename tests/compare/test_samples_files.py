@@ -107,10 +107,8 @@ def test_samples_belong_to_the_results_file_of_their_date(tmp_path: Path) -> Non
     ("row", "message"),
     [
         ('{"doc_id": 1, "doc"', "line 2: cut off, or not JSON"),
-        ("", "line 2: cut off, or not JSON"),
         ("[1]", "line 2: not a row"),
         (stock(1, doc_hash=None), "line 2: doc_hash=None: without it answers cannot be paired"),
-        (stock(1, acc=float("nan")), "line 2: acc=nan is no number to compare"),
         (stock(0), "stands twice"),
     ],
 )
@@ -176,3 +174,28 @@ def test_recorded_samples_are_read_by_task(tmp_path: Path) -> None:
         ("q0", "p", 0),
         ("q1", "p", 1),
     ]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400])
+def test_a_score_that_is_no_number_costs_no_other_score(tmp_path: Path, value: float) -> None:
+    (tmp_path / f"samples_arc_{DATE}.jsonl").write_text(
+        "".join(json.dumps(stock(n, acc_norm=value if n else 1.0)) + "\n" for n in range(3))
+    )
+    found, problems = read_samples(tmp_path / f"results_{DATE}.json", {"arc": {}})
+    assert [dict(sample.scores) for sample in found["arc"]] == [
+        {"acc": 1.0, "acc_norm": 1.0}, {"acc": 1.0}, {"acc": 1.0},
+    ]  # fmt: skip
+    (problem,) = problems
+    assert "line 2: acc_norm=" in problem.message and not problem.unused
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\n\n"])
+def test_empty_lines_at_the_end_are_no_rows(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"samples_arc_{DATE}.jsonl").write_text(json.dumps(stock(0)) + ending)
+    found, problems = read_samples(tmp_path / f"results_{DATE}.json", {"arc": {}})
+    assert len(found["arc"]) == 1 and not problems
+
+
+def test_a_file_without_samples_is_told(tmp_path: Path) -> None:
+    (tmp_path / f"samples_arc_{DATE}.jsonl").write_text("")
+    assert "holds no samples" in said(tmp_path)[0]

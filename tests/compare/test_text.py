@@ -105,3 +105,18 @@ def test_a_file_is_written_with_codes_for_half_characters(tmp_path: Path) -> Non
 def test_a_file_that_cannot_be_written_is_named_with_its_option(tmp_path: Path, place: str) -> None:
     with pytest.raises(UsageError, match=f"^--markdown {tmp_path / place}: cannot be written"):
         write(tmp_path / place, "text", "--markdown")
+
+
+def test_a_file_that_cannot_be_written_whole_keeps_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "page.html"
+    write(path, "before", "--output")
+
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UsageError, match="No space left"):
+        write(path, "after", "--output")
+    assert path.read_text() == "before"

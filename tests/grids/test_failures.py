@@ -167,3 +167,30 @@ def test_a_cell_that_was_finished_meanwhile_is_replaced_when_asked_for(
     meanwhile.options = ("--limit", "3")
     assert bench("--overwrite", methods="none") == 0
     assert [each.documents for each in read([tmp_path]).evaluations] == [4]
+
+
+def test_where_nothing_more_can_be_written_nothing_more_is_evaluated(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def full(*args: Any) -> None:
+        tried.append(args)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(runner, "_write", full)
+    with pytest.raises(UsageError, match="cannot be written: No space left on device"):
+        bench()
+    assert len(tried) == 1
+
+
+def test_a_folder_that_cannot_be_made_is_found_before_a_model_loads(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(runner, "_load", None)
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(UsageError, match=r"--output_path .* cannot be written to: No such file"):
+        bench("--output_path", str(tmp_path / "new"))

@@ -81,6 +81,8 @@ def test_a_method_may_stand_twice_under_one_name_for_other_tasks() -> None:
         ({"limit": float("inf")}, "limit is inf"),
         ({"limit": float("nan")}, "limit is nan"),
         ({"limit": -3}, "limit is -3"),
+        ({"limit": 1.5}, "limit is 1.5"),
+        ({"methods": ["tv", "tv"]}, "tv stands twice in methods"),
         ({"limit": "many"}, "limit is 'many'"),
     ],
 )
