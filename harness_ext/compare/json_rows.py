@@ -38,12 +38,15 @@ def row(line: str) -> dict[str, Any]:
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a file, each with the place it stands at.
 
-    Raises :class:`UsageError` where the file cannot be read or a line is not a JSON object.
+    Raises :class:`UsageError` where the file cannot be read or has no rows, or a line is not a JSON
+    object.
     """
     try:
         found = lines(path)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read ({error}). Record the run again.") from error
+    if not found:
+        raise UsageError(f"{path} is empty. Record the run again.")
     for number, line in enumerate(found, 1):
         place = f"{path}, line {number}"
         try:

@@ -66,7 +66,14 @@ def test_models_are_named_as_their_files_and_read_in_order(tmp_path: Path) -> No
     assert read_models(tmp_path / "nowhere") == []
 
 
-@pytest.mark.parametrize("text", ["", "\n", "{}\n", "[1]\n", '{"key": "[', "null\n"])
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_a_file_without_rows_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tiny.jsonl").write_text(text)
+    with pytest.raises(UsageError, match=r"tiny\.jsonl is empty"):
+        read_models(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{}\n", "[1]\n", '{"key": "[', "null\n"])
 def test_a_file_that_holds_something_else_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "tiny.jsonl").write_text(text)
     with pytest.raises(UsageError, match=r"tiny\.jsonl, line 1"):
