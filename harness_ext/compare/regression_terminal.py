@@ -30,10 +30,8 @@ def show(console: Console, report: Report, most: int, prompt_of: PromptOf) -> No
     for note in notes(report):
         console.print(Text(f"- {shown(note, 2000)}"))
     for title, each, flips in listed_flips(report, most):
-        console.print(Text(f"\n{title}", style="bold"))
-        for flip in flips:
-            for line in lines(flip, each, prompt_of):
-                console.print(Text(line))
+        told = (line for flip in flips for line in lines(flip, each, prompt_of))
+        console.print(Text(f"\n{title}", style="bold"), Text("\n".join(told)), sep="\n")
 
 
 def _tables(report: Report, width: int) -> Iterator[RenderableType]:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from harness_ext.compare import json_rows
@@ -18,6 +19,9 @@ from harness_ext.compare.json_rows import DamagedRow
 SAMPLES = "samples.jsonl"
 HASH = 16
 _NO_SCORES = ("answer_match_stderr",)
+
+# One for all samples, of which there may be very many.
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 Samples = dict[str, tuple[Sample, ...]]
 _Document = tuple[str, str]
@@ -57,11 +61,13 @@ def read_samples(results_path: Path, tasks: Mapping[str, Any]) -> tuple[Samples,
                     damaged.setdefault(each, _problem(path, number, each, error))
                 continue
             try:
-                _add(rows[task], row, _delimiter(tasks.get(task)))
+                sample, unusable = _sample(row, _delimiter(tasks.get(task)))
+                _add(rows[task], sample, row.get("doc_id"))
             except DamagedRow as error:
                 damaged.setdefault(task, _problem(path, number, task, error))
-            for name, value in _odd_scores(row):
-                odd.setdefault((task, name), _odd(path, number, task, name, value))
+                continue
+            for name in unusable:
+                odd.setdefault((task, name), _odd(path, number, task, name, row[name]))
         problems += damaged.values()
         problems += (problem for (task, _), problem in odd.items() if task not in damaged)
         found |= {task: _numbered(own) for task, own in rows.items() if own and task not in damaged}
@@ -93,11 +99,13 @@ def _task(row: Mapping[str, Any]) -> str:
     return task
 
 
-def _add(samples: dict[_Document, Sample], row: Mapping[str, Any], delimiter: str) -> None:
-    """Add a row; one of another filter adds its scores and answers to the document's sample."""
-    sample = _sample(row, delimiter)
-    # Equal documents of a task have numbers of their own; recorded ones have hashes of their own.
-    document = (sample.doc_hash, str(row.get("doc_id")))
+def _add(samples: dict[_Document, Sample], sample: Sample, number: Any) -> None:
+    """Add a row; one of another filter adds its scores and answers to the document's sample.
+
+    number: of the document, which equal documents do not share.
+    """
+    # Recorded rows have no number; equal documents have hashes of their own there.
+    document = (sample.doc_hash, str(number))
     other = samples.setdefault(document, sample)
     if other is sample:
         return
@@ -131,7 +139,8 @@ def _delimiter(config: Any) -> str:
     return found if isinstance(found, str) else " "
 
 
-def _sample(row: Mapping[str, Any], delimiter: str) -> Sample:
+def _sample(row: Mapping[str, Any], delimiter: str) -> tuple[Sample, list[str]]:
+    """The answer in a row, and the names of scores that are no numbers to compare."""
     doc_hash = row.get("doc_hash")
     if not isinstance(doc_hash, str) or not doc_hash:
         raise DamagedRow(f"doc_hash={doc_hash!r}: without it answers cannot be paired")
@@ -143,7 +152,8 @@ def _sample(row: Mapping[str, Any], delimiter: str) -> Sample:
     name = name[:HASH]
     suffix = "" if row.get("filter") in (None, "none") else f",{row['filter']}"
     answers = answers_of(row, delimiter)
-    return Sample(
+    scores, unusable = _scores(row, suffix)
+    sample = Sample(
         doc_hash=f"{name}{dot}{number}",
         cluster=next(
             (document[of] for of in ("pair", "query") if isinstance(document.get(of), str)), name
@@ -152,31 +162,26 @@ def _sample(row: Mapping[str, Any], delimiter: str) -> Sample:
         target=str(row.get("target", "")),
         answer=answers.pop("", None),
         prompt=argument(row, 0, 0),
-        scores=_scores(row, suffix),
-        answers={f"{metric}{suffix}": answer for metric, answer in answers.items()},
+        scores=scores,
+        answers={f"{metric}{suffix}": answer for metric, answer in answers.items()} or _NONE,
     )
+    return sample, unusable
 
 
-def _scores(row: Mapping[str, Any], suffix: str) -> dict[str, float]:
-    return {f"{name}{suffix}": float(row[name]) for name in _scored(row) if _is_finite(row[name])}
-
-
-def _odd_scores(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Scores that are no numbers to compare."""
-    return [(name, row[name]) for name in _scored(row) if not _is_finite(row[name])]
-
-
-def _scored(row: Mapping[str, Any]) -> list[str]:
+def _scores(row: Mapping[str, Any], suffix: str) -> tuple[dict[str, float], list[str]]:
     names = row.get("metrics")
     if not isinstance(names, list):  # a recorded row: what is 0 or 1 in it is a score
         names = list(row)
-    return [
-        name
-        for name in names
-        if isinstance(name, str)
-        and name not in _NO_SCORES
-        and isinstance(row.get(name), int | float)
-    ]
+    scores, unusable = {}, []
+    for name in names:
+        value = row.get(name) if isinstance(name, str) else None
+        if not isinstance(value, int | float) or name in _NO_SCORES:
+            continue
+        if _is_finite(value):
+            scores[f"{name}{suffix}"] = float(value)
+        else:
+            unusable.append(name)
+    return scores, unusable
 
 
 def _is_finite(value: float) -> bool:
