@@ -40,9 +40,10 @@ def read(sources: Iterable[Path]) -> Reading:
         if not paths and not unread:
             problems.append(Problem(source, _nothing_in(source)))
         for path in paths:
-            if path.resolve() in seen:
+            real = path.resolve()
+            if real in seen:
                 continue
-            seen.add(path.resolve())
+            seen.add(real)
             found = read_file(path)
             evaluations += found.evaluations
             problems += found.problems
@@ -98,7 +99,7 @@ def _latest(evaluations: Sequence[Evaluation]) -> tuple[list[Evaluation], list[P
     repeated: dict[tuple[Path, Path], list[tuple[Evaluation, Evaluation]]] = defaultdict(list)
     for each in sorted(evaluations, key=_rank):
         earlier = latest.pop(each.key, None)
-        if earlier is not None and earlier.path.resolve() != each.path.resolve():
+        if earlier is not None:
             repeated[earlier.path, each.path].append((earlier, each))
         latest[each.key] = each
     place = {id(each): number for number, each in enumerate(evaluations)}
@@ -113,12 +114,13 @@ def _rank(evaluation: Evaluation) -> tuple[int, float, bool, str]:
 
 def _by_steering_seed(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     """Where seeds of steering are all that differs, they are a setting."""
-    alike: dict[Key, int] = Counter(replace(each, facts={}).key for each in evaluations)
+    keys = [replace(each, facts={}).key for each in evaluations]
+    times = Counter(keys)
     return [
         replace(each, settings={**each.settings, STEERING_SEED: each.facts[STEERING_SEED]})
-        if STEERING_SEED in each.facts and alike[replace(each, facts={}).key] > 1
+        if STEERING_SEED in each.facts and times[key] > 1
         else each
-        for each in evaluations
+        for key, each in zip(keys, evaluations, strict=True)
     ]
 
 

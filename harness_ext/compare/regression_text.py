@@ -66,10 +66,10 @@ def notes(report: Report) -> list[str]:
     for name, (base, new) in report.pairing.varied.items():
         found.append(f"{name}: {base or 'as usual'} (BASE), {new or 'as usual'} (NEW).")
     found += _facts(report)
-    pairs = [both for each in report.comparisons for both in each.pair.evaluations]
-    same = sum(base.path.resolve() == new.path.resolve() for base, new in pairs)
+    both = report.evaluations
+    same = sum(base.path.resolve() == new.path.resolve() for base, new in both)
     if same:
-        found.append(f"BASE and NEW are the same file in {same} of {len(pairs)} evaluations.")
+        found.append(f"BASE and NEW are the same file in {same} of {len(both)} evaluations.")
     for side, names in (("BASE", report.pairing.only_base), ("NEW", report.pairing.only_new)):
         if names:
             found.append(f"Only in {side}, not compared: {listed(names, _LISTED)}.")
@@ -135,8 +135,7 @@ def _task_notes(report: Report) -> list[str]:
 def _facts(report: Report) -> list[str]:
     """Versions, weights and the like in which two evaluations that are compared differ."""
     found: dict[str, tuple[set[str], set[str]]] = {}
-    pairs = (both for each in report.comparisons for both in each.pair.evaluations)
-    for base, new in pairs:
+    for base, new in report.evaluations:
         facts = [
             {**_ABSENT, f"version of {each.task}": each.version, **each.facts}
             for each in (base, new)

@@ -116,6 +116,11 @@ class Report:
     unread: int = 0
 
     @property
+    def evaluations(self) -> list[tuple[Evaluation, Evaluation]]:
+        """Those that stand against each other, of all tasks."""
+        return [both for each in self.comparisons for both in each.pair.evaluations]
+
+    @property
     def compared(self) -> tuple[Comparison, ...]:
         """Those that could be compared."""
         return tuple(each for each in self.comparisons if each.outcome != NOT_COMPARABLE)
