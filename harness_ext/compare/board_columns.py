@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness_ext.compare.evaluations import Evaluation
+from harness_ext.compare.text import listed
 
 OVERALL = "mean"
 SEVERAL = "several"
@@ -114,12 +115,6 @@ def categories(evaluation: Evaluation) -> set[str]:
     """The categories of an evaluation's task."""
     groups = {group.removeprefix(_OURS) for group in evaluation.groups}
     return groups | {name for name in CATEGORIES if evaluation.task.startswith(f"{name}_")}
-
-
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """Names as in a sentence, the first few of many."""
-    more = len(names) - most
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
 
 
 def _first(names: Sequence[str], wanted: str | None) -> str | None:

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from harness_ext.compare.board_cells import Cell
-from harness_ext.compare.board_columns import listed
 from harness_ext.compare.board_rows import Row
 from harness_ext.compare.evaluations import Evaluation
+from harness_ext.compare.text import listed
 
 VERSIONS = ("lm-eval", "transformers", "PyTorch", "taskvec-harness")
 # What must be the same in all rows of one model; the weights in each dtype.

@@ -15,7 +15,6 @@ from harness_ext.compare.board_columns import (
     Column,
     categories,
     categories_of,
-    listed,
     mean_columns,
     task_column,
 )
@@ -23,6 +22,7 @@ from harness_ext.compare.board_notes import cell_notes, document_notes, seed_not
 from harness_ext.compare.board_rows import Row, order, rows_of
 from harness_ext.compare.evaluations import Evaluation, Problem, Reading
 from harness_ext.compare.significance import ALPHA, differences, holm, sign_flip_test
+from harness_ext.compare.text import listed
 from harness_ext.errors import UsageError
 
 __all__ = ["Choice", "Column", "Leaderboard", "Row", "Score", "build", "chosen"]
@@ -124,9 +124,7 @@ def chosen(reading: Reading, choice: Choice) -> list[Evaluation]:
             there = {value for each in left for value in said(each)}
             # Numbers by their size.
             names = map(str, sorted(there, key=lambda n: (n if isinstance(n, int) else -1, str(n))))
-            raise UsageError(
-                f"{option} leaves nothing; there is: {listed([*names], 20) or 'none'}."
-            )
+            raise UsageError(f"{option} leaves nothing; there is: {listed(names, 20) or 'none'}.")
         left = found
     return left
 
